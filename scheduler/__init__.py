@@ -1,0 +1,1 @@
+"""What happens by the clock: the beat, and the same round for a cron."""
