@@ -1,0 +1,436 @@
+"""What is asked of an engine and what it answers.
+
+A request can be built malformed, from a model's arguments say; `ensure_valid()` refuses it, and
+every engine method calls that first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
+
+from tinymemory.errors import InvalidRequestError
+from tinymemory.items import Float32
+from tinymemory.meta import ItemKind, MemoryMeta, MetaFilter, SourceKind
+from tinymemory.model import Value, in_utc
+from tinymemory.namespace import Namespace, Reach
+from tinymemory.text import is_blank
+
+MAX_GET_IDS = 200
+MAX_EXPLORE_LIMIT = 500
+MAX_SCAN_LIMIT = 50_000
+DEFAULT_LIMIT = 10
+
+
+class FetchMode(StrEnum):
+    """How a fetch ranks: by words, by meaning, or by both."""
+
+    KEYWORD = "keyword"
+    VECTOR = "vector"
+    HYBRID = "hybrid"
+
+
+class Hit(Value):
+    """One stored item, or the piece of it that was found."""
+
+    id: str
+    kind: ItemKind
+    text: str
+    meta: MemoryMeta
+    score: float = 0.0
+    """Compares within one page only; 0.0 in a listing."""
+    confidence: Float32 | None = None
+
+
+class Citation(Value):
+    """An item an answer rests on."""
+
+    id: str
+    kind: ItemKind
+    snippet: str
+    meta: MemoryMeta
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeHint:
+    """The local calendar days a question is about, both included; JSON calls `from_` `from`."""
+
+    from_: date
+    to: date
+    zone: str | None = None
+    """An IANA name such as Europe/Vienna; None is UTC."""
+
+    def __post_init__(self) -> None:
+        for name in ("from_", "to"):
+            object.__setattr__(self, name, _day(getattr(self, name), name.rstrip("_")))
+        if self.to < self.from_:
+            raise InvalidRequestError(f"the time hint runs backwards, from {self.from_} to {self.to}")
+        _zone(self.zone)
+
+    def covers(self, at: datetime) -> bool:
+        """Whether an aware instant falls on one of the days, as its zone counts them."""
+        return self.from_ <= in_utc(at).astimezone(_zone(self.zone)).date() <= self.to
+
+    def rank(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits of the hinted days first; the order within is kept and nothing is dropped."""
+        return sorted(
+            hits, key=lambda hit: hit.meta.observed_at is None or not self.covers(hit.meta.observed_at)
+        )
+
+    def _covers(self, at: datetime | None) -> bool:
+        return at is not None and self.covers(at)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def build(found: dict[str, Any]) -> "TimeHint":
+            unknown = found.keys() - {"from", "from_", "to", "zone"}
+            start = found.get("from", found.get("from_"))
+            if unknown or start is None or "to" not in found:
+                raise InvalidRequestError("a time hint has `from`, `to` and perhaps a `zone`")
+            return cls(start, found["to"], found.get("zone"))
+
+        from_dict = core_schema.no_info_after_validator_function(build, core_schema.dict_schema())
+        return core_schema.json_or_python_schema(
+            json_schema=from_dict,
+            python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), from_dict]),
+            serialization=core_schema.plain_serializer_function_ser_schema(_hint_json),
+        )
+
+
+class RecallRequest(Value):
+    """Ask for an answer in prose, with citations."""
+
+    question: str
+    filter: MetaFilter = MetaFilter()
+    limit: int = DEFAULT_LIMIT
+    instructions: str | None = None
+    refers_to: TimeHint | None = None
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a blank question or a limit below 1."""
+        _ensure_text(self.question, "question")
+        _ensure_limit(self.limit)
+
+
+class RecallAnswer(Value):
+    """An answer and what it rests on."""
+
+    answer: str
+    citations: list[Citation] = Field(default_factory=list[Citation])
+    model: str | None = None
+
+
+class FetchRequest(Value):
+    """Rank what is stored against a query."""
+
+    query: str
+    mode: FetchMode = FetchMode.HYBRID
+    filter: MetaFilter = MetaFilter()
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+    beliefs: int = Field(0, ge=0)
+    """How many beliefs to bring along in the same read."""
+    refers_to: TimeHint | None = None
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a blank query or a limit below 1."""
+        _ensure_text(self.query, "query")
+        _ensure_limit(self.limit)
+
+
+class FetchPage(Value):
+    """Hits, best first."""
+
+    hits: list[Hit] = Field(default_factory=list[Hit])
+    next_cursor: str | None = None
+    """None on the last page."""
+    beliefs: list[Hit] = Field(default_factory=list[Hit])
+
+
+class ListRequest(Value):
+    """Page through what is stored, unranked."""
+
+    filter: MetaFilter = MetaFilter()
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a limit below 1."""
+        _ensure_limit(self.limit)
+
+
+class ListPage(Value):
+    """One page of a listing; scores are 0.0."""
+
+    items: list[Hit] = Field(default_factory=list[Hit])
+    next_cursor: str | None = None
+    """None on the last page."""
+
+
+class ForgetTarget(Value):
+    """What to forget: named items, or all a filter selects."""
+
+    wanted_ids: tuple[str, ...] | None = Field(default=None, alias="ids")
+    wanted_filter: MetaFilter | None = Field(default=None, alias="filter")
+
+    @classmethod
+    def ids(cls, ids: Sequence[str]) -> Self:
+        """The items with these ids."""
+        return cls(ids=tuple(ids))
+
+    @classmethod
+    def filter(cls, filter: MetaFilter) -> Self:  # noqa: A002  # the name the wire has for it
+        """Every item the filter selects."""
+        return cls(filter=filter)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.wanted_ids is None) == (self.wanted_filter is None):
+            raise InvalidRequestError("a forget names either `ids` or a `filter`")
+        return self
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` when no id is named, or the filter is empty."""
+        if self.wanted_ids is not None and not self.wanted_ids:
+            raise InvalidRequestError("`ids` names nothing to forget")
+        if self.wanted_filter is not None and self.wanted_filter.is_empty:
+            raise InvalidRequestError("an empty `filter` would forget everything: set at least one field")
+
+
+class ForgetReport(Value):
+    """How many items were forgotten."""
+
+    forgotten: int
+
+
+class Facet(StrEnum):
+    """A property that stored items can be counted by."""
+
+    KIND = "kind"
+    SOURCE = "source"
+    SOURCE_ID = "source_id"
+    WORKSPACE = "workspace"
+    FOLDER = "folder"
+    FILE_PATH = "file_path"
+    LANGUAGE = "language"
+    REPO = "repo"
+    URL = "url"
+    THREAD = "thread"
+    AGENT = "agent"
+    TOOL_CALL = "tool_call"
+    TAG = "tag"
+    NAMESPACE = "namespace"
+
+    def values(self, kind: ItemKind, meta: MemoryMeta) -> list[str]:
+        """The distinct values an item has, in its own order; none when it has no such property."""
+        match self:
+            case Facet.KIND:
+                return [kind.value]
+            case Facet.TAG:
+                return list(dict.fromkeys(meta.tags))
+            case Facet.NAMESPACE:
+                return [str(meta.namespace)]
+            case Facet.SOURCE:
+                return [meta.source.kind.value]
+            case Facet.SOURCE_ID:
+                return _at_most_one(meta.source.id)
+            case Facet.TOOL_CALL:
+                return _at_most_one(meta.tool_call and meta.tool_call.name)
+            case Facet.THREAD:
+                return _at_most_one(meta.thread_id)
+            case Facet.AGENT:
+                return _at_most_one(meta.agent_id)
+            case _:
+                return _at_most_one(getattr(meta, self.value))
+
+    def narrow(self, filter: MetaFilter, value: str) -> MetaFilter:  # noqa: A002  # the wire's word
+        """The filter that selects, of what it did, the items with this value.
+
+        Raises:
+            InvalidRequestError: The value is none the facet can have.
+        """
+        return filter.model_copy(update=self._selection(value))
+
+    def _selection(self, value: str) -> dict[str, Any]:
+        match self:
+            case Facet.KIND:
+                return {"kinds": (_member(ItemKind, value, "item kind"),)}
+            case Facet.SOURCE:
+                return {"sources": (_member(SourceKind, value, "source kind"),)}
+            case Facet.TAG:
+                return {"tags_any": (value,)}
+            case Facet.NAMESPACE:
+                return {"reach": Reach.exact(Namespace.parse(value))}
+            case Facet.THREAD:
+                return {"thread_id": value}
+            case Facet.AGENT:
+                return {"agent_id": value}
+            case _:
+                return {self.value: value}
+
+
+class ExploreRequest(Value):
+    """Count what is stored by a facet."""
+
+    facet: Facet
+    filter: MetaFilter = MetaFilter()
+    limit: int = DEFAULT_LIMIT
+    """How many buckets to show."""
+    scan_limit: int = 5000
+    """How many items to count at the most."""
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a limit outside 1..=500 or a scan limit outside 1..=50000."""
+        _ensure_within(self.limit, MAX_EXPLORE_LIMIT, "limit")
+        _ensure_within(self.scan_limit, MAX_SCAN_LIMIT, "scan_limit")
+
+
+class Bucket(Value):
+    """How many items have one value."""
+
+    value: str
+    count: int
+
+
+class ExplorePage(Value):
+    """The counts of one facet."""
+
+    facet: Facet
+    buckets: list[Bucket] = Field(default_factory=list[Bucket])
+    """Most items first, then by value."""
+    total: int = 0
+    """Items counted."""
+    missing: int = 0
+    """Items counted that have no value."""
+    more_buckets: bool = False
+    """Whether the limit left values out."""
+    truncated: bool = False
+    """Whether the scan limit left items uncounted."""
+
+
+class GetRequest(Value):
+    """Read items by id."""
+
+    ids: tuple[str, ...]
+    reach: Reach | None = None
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for no ids, more than 200, or a blank one."""
+        if not self.ids:
+            raise InvalidRequestError("`ids` names nothing to get")
+        if len(self.ids) > MAX_GET_IDS:
+            raise InvalidRequestError(f"`ids` names {len(self.ids)} items; at most {MAX_GET_IDS} fit one get")
+        if any(map(is_blank, self.ids)):
+            raise InvalidRequestError("`ids` holds a blank id")
+
+
+class Consolidation(StrEnum):
+    """When an engine builds beliefs."""
+
+    NONE = "none"
+    ON_DEMAND = "on_demand"
+    SCHEDULED = "scheduled"
+
+
+class ConsolidateRequest(Value):
+    """Build beliefs from what a reach holds."""
+
+    omitted_when_empty: ClassVar = frozenset({"kinds"})
+
+    reach: Reach
+    kinds: tuple[ItemKind, ...] = ()
+    """Which kinds to build from; none named is all."""
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a kind named twice."""
+        if len(set(self.kinds)) < len(self.kinds):
+            raise InvalidRequestError("`kinds` names a kind twice")
+
+
+class ConsolidateStatus(StrEnum):
+    """Where a build stands."""
+
+    STARTED = "started"
+    SCHEDULED = "scheduled"
+    COMPLETED = "completed"
+
+
+class ConsolidateReceipt(Value):
+    """What an engine answers to a build."""
+
+    status: ConsolidateStatus
+    jobs: list[str] = Field(default_factory=list[str])
+    """The engine's own handles of what it started."""
+    scopes: int = 0
+    built: int | None = None
+    """Beliefs built, when it is known."""
+
+
+class BeliefsRequest(Value):
+    """Read the beliefs built within a reach."""
+
+    reach: Reach = Reach.subtree(Namespace.ROOT)
+    limit: int = DEFAULT_LIMIT
+    query: str | None = None
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a limit below 1."""
+        _ensure_limit(self.limit)
+
+
+def _hint_json(hint: TimeHint) -> dict[str, str]:
+    zone = {} if hint.zone is None else {"zone": hint.zone}
+    return {"from": hint.from_.isoformat(), "to": hint.to.isoformat(), **zone}
+
+
+def _ensure_text(text: str, name: str) -> None:
+    if is_blank(text):
+        raise InvalidRequestError(f"`{name}` is blank")
+
+
+def _ensure_limit(limit: int) -> None:
+    if limit < 1:
+        raise InvalidRequestError(f"`limit` is {limit}; it is at least 1")
+
+
+def _ensure_within(value: int, most: int, name: str) -> None:
+    if not 1 <= value <= most:
+        raise InvalidRequestError(f"`{name}` is {value}, not within 1 to {most}")
+
+
+def _at_most_one(value: str | None) -> list[str]:
+    return [] if value is None else [value]
+
+
+def _member(kind: type[ItemKind | SourceKind], value: str, what: str) -> ItemKind | SourceKind:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidRequestError(f"`{value[:40]}` is not a {what}") from None
+
+
+def _day(value: object, name: str) -> date:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, str) and len(value) == len("2026-01-31"):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise InvalidRequestError(f"`{name}` of a time hint is a day, written YYYY-MM-DD")
+
+
+def _zone(name: str | None) -> tzinfo:
+    try:
+        return ZoneInfo("UTC" if name is None else name)
+    # A directory, a path that climbs out and a name no file has each fail in a way of their own.
+    except (ValueError, OSError, TypeError):
+        raise InvalidRequestError(
+            "`zone` of a time hint is no IANA time zone, such as Europe/Vienna"
+        ) from None
