@@ -83,6 +83,10 @@ class TimeHint:
             hits, key=lambda hit: hit.meta.observed_at is None or not self.covers(hit.meta.observed_at)
         )
 
+    def _json(self) -> dict[str, str]:
+        zone = {} if self.zone is None else {"zone": self.zone}
+        return {"from": self.from_.isoformat(), "to": self.to.isoformat(), **zone}
+
     def _covers(self, at: datetime | None) -> bool:
         return at is not None and self.covers(at)
 
@@ -99,7 +103,7 @@ class TimeHint:
         return core_schema.json_or_python_schema(
             json_schema=from_dict,
             python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), from_dict]),
-            serialization=core_schema.plain_serializer_function_ser_schema(_hint_json),
+            serialization=core_schema.plain_serializer_function_ser_schema(cls._json),
         )
 
 
@@ -382,11 +386,6 @@ class BeliefsRequest(Value):
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a limit below 1."""
         _ensure_limit(self.limit)
-
-
-def _hint_json(hint: TimeHint) -> dict[str, str]:
-    zone = {} if hint.zone is None else {"zone": hint.zone}
-    return {"from": hint.from_.isoformat(), "to": hint.to.isoformat(), **zone}
 
 
 def _ensure_text(text: str, name: str) -> None:
