@@ -1,0 +1,159 @@
+"""Everything a host, worker, beat or command reads from outside, in one place."""
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from tinymemory.errors import ConfigError
+from tinymemory.model import explain
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Period = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+EngineSettings = dict[str, JsonValue]
+
+KIB = 1024
+MIB = 1024 * KIB
+CONFIG_FILE = "tinymemory.toml"
+DEFAULT_PROFILE = "default"
+
+
+class WorkerSettings(BaseSettings):
+    """What is configured, from the environment (`TINYMEMORY_…`) or else `tinymemory.toml`.
+
+    Durations are seconds as plain numbers, sizes bytes.  A value read from neither is the default
+    here.  Raises `ConfigError`, which names the setting, through `load()`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="TINYMEMORY_",
+        toml_file=CONFIG_FILE,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+    redis_url: str = Field("redis://127.0.0.1:6379/0", repr=False)
+    """Where the ledger is: `redis://`, `rediss://` (TLS), `unix://` or `sentinel://host:port;…/db?master=name`."""
+    broker_url: str = Field(default_factory=lambda known: known.get("redis_url", ""), repr=False)
+    """Where doorbells go; unset is the ledger's Redis.  `amqp://` works too."""
+    key_prefix: str = Field("{tinymemory}:", min_length=1)
+    """What every key of the ledger starts with; braces keep them in one slot of a cluster."""
+
+    build_delay: Seconds = 300.0
+    """How far a belief build stays behind the last write of its scope."""
+    idle_delay: Seconds = 900.0
+    """The same, for the build that covers a thread's last few turns (`after_turn`)."""
+    build_max_wait: Seconds = 1800.0
+    """How long writes may go on putting a build off."""
+
+    sweep_interval: Period = 60.0
+    """How often the beat claims what is due."""
+    reap_interval: Period = 30.0
+    """How often runs whose worker fell silent are taken back."""
+    probe_interval: Period = 30.0
+    """How soon, and then how often, a parked engine is asked whether it is well."""
+    probe_cap: Period = 900.0
+    """The longest pause between two such questions."""
+    timezone: str = "UTC"
+    """The zone the nightly build's hour is in."""
+
+    lease: Period = 120.0
+    """How long a run may be silent; renewed every third of it, reaped after it."""
+    doorbell_lease: Period = 900.0
+    """How long a claimed job may wait in the broker for a worker to begin it."""
+    job_timeout: Period = 600.0
+    """How long one run may take."""
+    shutdown_grace: Seconds = 30.0
+    """How long a stopping worker lets its runs go on before they are cancelled back to waiting."""
+
+    max_attempts: Count = 5
+    """Runs that may fail before a job is dead."""
+    max_losses: Count = 3
+    """Workers that may die with a job before it is dead."""
+    backoff_base: Seconds = 10.0
+    backoff_cap: Seconds = 900.0
+    breaker_threshold: Count = 5
+    """Transient failures in a row, of at least three jobs, that park a whole profile."""
+    newer_envelope_grace: Seconds = 86_400.0
+    """How long a job written by a newer release waits for a worker that can read it."""
+
+    root_concurrency: Count = 4
+    """Jobs of one root that may be queued or running at once."""
+    max_in_flight: Count = 64
+    """Jobs a queue may hold claimed and not begun."""
+
+    payload_limit: Count = 8 * MIB
+    """The largest document a job may carry."""
+    spool_dir: Path | None = None
+    """Where a host keeps jobs while Redis is away; unset, an outage is an error."""
+    spool_limit: Count = 64 * MIB
+    history_limit: Count = 10_000
+    dead_limit: Count = 10_000
+
+    engine: str = "sqlite"
+    """The engine of the profile `default`."""
+    profiles: dict[str, dict[str, JsonValue]] = Field(
+        default_factory=dict[str, dict[str, JsonValue]], repr=False
+    )
+    """Engine settings by profile: `{"engine": "cortexdb", "endpoint": "https://…"}`."""
+    engine_factory: str | None = None
+    """`module:callable(root, profile) -> MemoryEngine`; wins over `engine`."""
+    data_dir: Path = Path(".tinymemory")
+    """Where the embedded engine and the embedded broker keep their files."""
+    metrics_port: int | None = Field(None, ge=0, le=65535)
+    """Where a worker or beat serves its metrics; unset, nowhere."""
+
+    @classmethod
+    def load(cls, **values: Any) -> Self:
+        """Read the environment and the file.
+
+        Raises:
+            ConfigError: A setting does not fit; the message names its variable.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise ConfigError(f"settings: {explain(error)}") from None
+
+    @property
+    def redis_is_broker(self) -> bool:
+        """Whether Redis carries the doorbells too."""
+        return not self.broker_url.startswith(("amqp", "pyamqp"))
+
+    @field_validator("timezone")
+    @classmethod
+    def _iana(cls, zone: str) -> str:
+        try:
+            ZoneInfo(zone)
+        except (ValueError, OSError):
+            raise ValueError("is no IANA time zone, such as Europe/Vienna") from None
+        return zone
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.backoff_cap < self.backoff_base:
+            raise ValueError("`backoff_cap` is below `backoff_base`")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What the caller passes wins over the environment, and that over the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
