@@ -1,0 +1,1 @@
+"""The library's own commands; `commands` is what the command line adds."""
