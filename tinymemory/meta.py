@@ -35,8 +35,8 @@ class SourceKind(StrEnum):
 class TurnRange(Value):
     """Which turns of its thread a conversation holds, both ends included."""
 
-    first: int = Field(ge=0)
-    last: int = Field(ge=0)
+    first: int = Field(ge=0, strict=True)
+    last: int = Field(ge=0, strict=True)
 
 
 class ToolCallRef(Value):
@@ -80,7 +80,7 @@ class MemoryMeta(Value):
     source: SourceRef = SourceRef()
     tags: tuple[str, ...] = ()
     observed_at: Instant | None = None
-    derive: bool | None = None
+    derive: bool | None = Field(default=None, strict=True)
     """False asks an engine to index the item and derive nothing from it; unset is the normal case."""
     observed_actor: ObservedActor | None = None
 
