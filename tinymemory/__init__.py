@@ -8,6 +8,7 @@ from tinymemory.engine import (
     MemoryEngine,
     WaitFor,
 )
+from tinymemory.engines.reference import ReferenceEngine
 from tinymemory.errors import (
     ConfigError,
     ConflictError,
@@ -119,6 +120,7 @@ __all__ = [
     "Reach",
     "RecallAnswer",
     "RecallRequest",
+    "ReferenceEngine",
     "Role",
     "Segment",
     "SegmentKind",

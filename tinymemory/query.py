@@ -138,14 +138,16 @@ class FetchRequest(Value):
     filter: MetaFilter = MetaFilter()
     limit: int = DEFAULT_LIMIT
     cursor: str | None = None
-    beliefs: int = Field(0, ge=0)
+    beliefs: int = 0
     """How many beliefs to bring along in the same read."""
     refers_to: TimeHint | None = None
 
     def ensure_valid(self) -> None:
-        """Raise `InvalidRequestError` for a blank query or a limit below 1."""
+        """Raise `InvalidRequestError` for a blank query, a limit below 1 or a negative count of beliefs."""
         _ensure_text(self.query, "query")
         _ensure_limit(self.limit)
+        if self.beliefs < 0:
+            raise InvalidRequestError(f"`beliefs` is {self.beliefs}; it is at least 0")
 
 
 class FetchPage(Value):
