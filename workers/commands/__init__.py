@@ -1,0 +1,1 @@
+"""The job layer's commands, a module each."""

@@ -1,0 +1,128 @@
+"""How commands show things: tables for people, JSON for scripts, both of the same values."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tinymemory.model import instant_text
+from workers.ledger import JobState, Outcome
+
+V = TypeVar("V")
+NARROW = 80
+"""Below this many columns a table would cut its keys: rows become blocks of lines."""
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+RootOption = Annotated[str | None, typer.Option("--root", help="Only this root, such as team:acme.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most so many.")]
+
+_COLOURS = {
+    "waiting": "cyan",
+    "queued": "blue",
+    "running": "green",
+    "parked": "yellow",
+    "dead": "red",
+    "lost": "red",
+    "retry": "yellow",
+    "cancelled": "magenta",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[V]):
+    """One column of a table of `V`."""
+
+    title: str
+    cell: Callable[[V], str | Text]
+    right: bool = False
+
+
+def console() -> Console:
+    """Where results go; it honours NO_COLOR, COLUMNS and a stdout that is no terminal."""
+    # A pipe has no width of its own, and a script's `grep` should find whole keys.
+    return Console(width=None if sys.stdout.isatty() else 200)
+
+
+def print_json(value: BaseModel | Sequence[BaseModel] | Any) -> None:
+    """One JSON document on stdout: an object, or an array of them."""
+    typer.echo(json.dumps(_plain(value), ensure_ascii=False))
+
+
+def table(rows: Sequence[V], columns: Sequence[Column[V]], *, width: int) -> Table:
+    """A table of the rows; where there is no room for one, each row as lines of `title value`."""
+    if width < NARROW:
+        return _blocks(rows, columns)
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(column.cell(row) for column in columns))
+    return grid
+
+
+def state_text(state: JobState | Outcome) -> Text:
+    """A state in its colour."""
+    return Text(state.value, style=_COLOURS.get(state.value, ""))
+
+
+def ago(at: datetime | None, *, now: datetime | None = None) -> str:
+    """How far an instant is: `in 4m`, `12s ago`."""
+    if at is None:
+        return ""
+    seconds = (at - (now or datetime.now(UTC))).total_seconds()
+    return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
+
+
+def duration(seconds: float | None) -> str:
+    """A span with one unit: `0.2s`, `14s`, `5m`, `3h`, `2d`."""
+    if seconds is None:
+        return ""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on when the answer is yes; without a terminal to ask, only `--yes` is one."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        typer.secho(f"{question} Not asked, since stdin is no terminal: pass --yes.", fg="red", err=True)
+        raise typer.Exit(2)
+    typer.confirm(question, abort=True)
+
+
+def _blocks(rows: Sequence[V], columns: Sequence[Column[V]]) -> Table:
+    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        for column in columns:
+            grid.add_row(column.title, column.cell(row))
+        grid.add_row("", "")
+    return grid
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            # Every field, the unset ones as null: a script should not have to ask which are there.
+            return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+        case datetime():
+            return instant_text(value)
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case list() | tuple():
+            return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value

@@ -1,0 +1,46 @@
+"""`tinymemory up`: everything on one machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from workers.commands.output import print_json
+from workers.settings import WorkerSettings
+from workers.up import DEFAULT_FLOWER_PORT, UpOptions, UpState
+from workers.up import up as run_everything
+
+
+def up(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where the broker and the engine keep their files.", show_default=False),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="The engine the worker builds with.", show_default="sqlite")
+    ] = None,
+    pool: Annotated[str, typer.Option(help="threads, prefork or solo.")] = "threads",
+    concurrency: Annotated[int, typer.Option(min=1, help="Jobs the worker runs at once.")] = 8,
+    flower_port: Annotated[int, typer.Option(min=1, max=65535, help="Where Flower listens.")] = (
+        DEFAULT_FLOWER_PORT
+    ),
+    no_flower: Annotated[bool, typer.Option("--no-flower", help="Run without Flower.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="When all runs, print where it listens.")] = False,
+) -> None:
+    """Run broker, worker, beat and Flower on this machine, until Ctrl-C.
+
+    The broker is a Redis server of its own, unless TINYMEMORY_REDIS_URL names one.  Hosts and
+    commands that use the same data_dir find it by themselves while this runs.
+    """
+    settings = WorkerSettings.load(**({} if data_dir is None else {"data_dir": data_dir}))
+    options = UpOptions(None if no_flower else flower_port, pool, concurrency, engine)
+    run_everything(settings, options, print_json if as_json else lambda state: _announce(state, settings))
+
+
+def _announce(state: UpState, settings: WorkerSettings) -> None:
+    out = Console(stderr=True)
+    out.print(f"\n[bold]TinyMemory is up[/bold], with its files in {settings.data_dir.resolve()}")
+    if state.flower_url:
+        out.print(f"Flower: {state.flower_url}")
+    out.print("From another terminal: tinymemory jobs watch\n")
