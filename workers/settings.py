@@ -20,6 +20,8 @@ from tinymemory.model import explain
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Period = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+ProfileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+"""Part of the names of queues."""
 EngineSettings = dict[str, JsonValue]
 
 KIB = 1024
@@ -48,11 +50,11 @@ class WorkerSettings(BaseSettings):
         use_attribute_docstrings=True,
     )
 
-    redis_url: str = Field("redis://127.0.0.1:6379/0", repr=False)
+    redis_url: str = Field(default="redis://127.0.0.1:6379/0", repr=False)
     """Where the ledger is: `redis://`, `rediss://` (TLS), `unix://` or `sentinel://host:port;…/db?master=name`."""
     broker_url: str = Field(default_factory=lambda known: known.get("redis_url", ""), repr=False)
     """Where doorbells go; unset is the ledger's Redis.  `amqp://` works too."""
-    key_prefix: str = Field("{tinymemory}:", min_length=1)
+    key_prefix: str = Field(default="{tinymemory}:", min_length=1)
     """What every key of the ledger starts with; braces keep them in one slot of a cluster."""
 
     build_delay: Seconds = 300.0
@@ -108,15 +110,15 @@ class WorkerSettings(BaseSettings):
 
     engine: str = "sqlite"
     """The engine of the profile `default`."""
-    profiles: dict[str, dict[str, JsonValue]] = Field(
-        default_factory=dict[str, dict[str, JsonValue]], repr=False
+    profiles: dict[ProfileName, EngineSettings] = Field(
+        default_factory=dict[ProfileName, EngineSettings], repr=False
     )
     """Engine settings by profile: `{"engine": "cortexdb", "endpoint": "https://…"}`."""
     engine_factory: str | None = None
     """`module:callable(root, profile) -> MemoryEngine`; wins over `engine`."""
     data_dir: Path = DATA_DIR
     """Where the embedded engine and the embedded broker keep their files."""
-    metrics_port: int | None = Field(None, ge=0, le=65535)
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """Where a worker or beat serves its metrics; unset, nowhere."""
 
     @classmethod
