@@ -1,0 +1,182 @@
+-- claim: due jobs of a queue, root by root, each with a fencing token and a queued lease.
+-- KEYS[1]  the prefix of every key
+-- ARGV     queue, jobs wanted, most claimed and not begun in the queue, most in flight of a root,
+--          lease (ms), history limit
+-- Returns  folded, parked, then for each job: key, token, "high" | "normal", profile, scope
+-- Cost     O(k log n) for k claimed, folded and parked, however many wait
+-- include: clock names tally lanes wide records breakers
+local queue, now, lease, history_limit = ARGV[1], clock(), tonumber(ARGV[5]), tonumber(ARGV[6])
+local root_cap = tonumber(ARGV[4])
+local ring, heads, asleep = P .. "ring:" .. queue, P .. "heads:" .. queue, P .. "asleep:" .. queue
+local queued, express = P .. "queued:" .. queue, P .. "express:" .. queue
+local room = math.min(tonumber(ARGV[2]), tonumber(ARGV[3]) - call("ZCARD", queued))
+local reply, folded, parked = { 0, 0 }, 0, 0
+if room <= 0 then return reply end
+
+-- Parties looked at beyond those that give a job, and due jobs looked at for what a wide one covers:
+-- both bound a call, and what they leave is found by the next.
+local visits, fold_looks = 2 * room + 64, 256
+local EXPRESS_LIMIT, FOLD_SCAN = 32, 64
+local broken = call("EXISTS", P .. "breakers") == 1
+local trials = call("EXISTS", P .. "trials") == 1
+local last_turn = tonumber(call("HGET", P .. "counter", "turn")) or 0
+local first_turn = last_turn
+
+local function next_turn()
+  last_turn = last_turn + 1
+  return last_turn
+end
+
+-- The party gave or has nothing: back to the end of the ring while it has due work, else asleep or gone.
+local function end_turn(party)
+  local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
+  if not first[1] then return place(queue, party) end
+  call("ZADD", heads, first[2], party)
+  if tonumber(first[2]) <= now then return call("ZADD", ring, next_turn(), party) end
+  call("ZREM", ring, party)
+  call("ZADD", asleep, first[2], party)
+end
+
+local function is_capped(root, profile)
+  local cap = root_cap
+  if trials and is_on_trial(root, profile) then cap = 1 end
+  return call("SCARD", P .. "held:" .. root) >= cap
+end
+
+local function hand_out(root, profile, id, priority)
+  local key = key_of(root, id)
+  local name = P .. "job:" .. key
+  local token = call("HINCRBY", P .. "counter", "token", 1)
+  call("HSET", name, "state", "queued", "token", token, "claimed", now)
+  call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
+  call("ZADD", queued, now + lease, key)
+  call("SADD", P .. "held:" .. root, key)
+  move_count(queue, profile, "waiting", "queued")
+  count_total("claimed", queue, profile)
+  room = room - 1
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = key, token, priority, profile
+  reply[n + 5] = scope_of(root, id, { scope = call("HGET", name, "scope") or nil })
+end
+
+-- `since`: the claim whose run serves it.
+local function fold(root, profile, id, into, since)
+  local key = key_of(root, id)
+  local job = read_job(key)
+  call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
+  local number = chronicle(entry_of(key, scope_of(root, id, job), job, "folded", now, { into = into }), history_limit)
+  finish(key, root, id, job, "folded", number, now, "into", into, "since", since, "outcome", "folded")
+  move_count(queue, profile, "waiting", nil)
+  count_total("folded", queue, profile)
+  folded = folded + 1
+end
+
+-- A wide build is claimed: due ones it covers, among the first of the lane, go with it.  The others
+-- are folded when their own turn comes while it is in flight.
+local function fold_covered(root, profile, id)
+  local key = key_of(root, id)
+  local coverage = call("HGET", P .. "job:" .. key, "coverage")
+  if not coverage then return end
+  local lane = P .. "due:" .. queue .. "|" .. root .. "|" .. profile
+  local looks = math.min(FOLD_SCAN, fold_looks)
+  if looks <= 0 then return end
+  for _, other in ipairs(call("ZRANGEBYSCORE", lane, "-inf", now, "LIMIT", 0, looks)) do
+    fold_looks = fold_looks - 1
+    if is_build(other) then
+      local narrow = read_text(root, other)
+      if narrow ~= "" and covers(coverage, narrow) then fold(root, profile, other, key, now) end
+    end
+  end
+end
+
+-- The build that serves what `id` asks for: "flight" and its key and claim when it is in the air and
+-- was claimed after `id` was due; "waiting" and its id when it is due as well; else nil.
+local function serving(root, profile, id, coverage, passed)
+  local due, last = unpack(call("HMGET", P .. "job:" .. key_of(root, id), "due", "last"))
+  for _, other in ipairs(coverers(root .. "|" .. profile, coverage, id)) do
+    local key = key_of(root, other)
+    local state, its_due, its_queue, claimed, its_coverage =
+      unpack(call("HMGET", P .. "job:" .. key, "state", "due", "queue", "claimed", "coverage"))
+    if its_coverage and covers(its_coverage, coverage) then
+      if (state == "queued" or state == "running") and tonumber(claimed) >= math.max(tonumber(due), tonumber(last)) then
+        return "flight", key, claimed
+      end
+      if state == "waiting" and its_queue == queue and tonumber(its_due) <= now and not passed[other] then
+        return "waiting", other, its_coverage
+      end
+    end
+  end
+end
+
+-- Hand out a due job, or the widest due build that covers it in its place.
+local function hand_out_or_fold(root, profile, id)
+  if not is_build(id) or call("EXISTS", P .. "wide:" .. root .. "|" .. profile) == 0 then
+    return hand_out(root, profile, id, "normal")
+  end
+  local coverage = read_text(root, id)
+  local passed, chain = { [id] = true }, { id }
+  -- Two builds may cover each other: neither is passed twice, so one of them is left to run.
+  while coverage ~= "" and #chain <= 8 do
+    local how, other, known = serving(root, profile, chain[#chain], coverage, passed)
+    if how == "flight" and #chain == 1 then return fold(root, profile, id, other, known) end
+    if how ~= "waiting" then break end
+    passed[other], chain[#chain + 1], coverage = true, other, known
+  end
+  local chosen = chain[#chain]
+  hand_out(root, profile, chosen, "normal")
+  for i = 1, #chain - 1 do fold(root, profile, chain[i], key_of(root, chosen), now) end
+  fold_covered(root, profile, chosen)
+end
+
+local function park_due(root, profile, id, due)
+  call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
+  call("HSET", P .. "job:" .. key_of(root, id), "state", "parked")
+  move_count(queue, profile, "waiting", nil)
+  park(queue, root, profile, id, due, now)
+  parked = parked + 1
+end
+
+-- What an operator asked to run, whatever its delay and its breaker say.
+for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
+  if room == 0 then break end
+  local root, id = split(key)
+  local state, profile = unpack(call("HMGET", P .. "job:" .. key, "state", "profile"))
+  if state ~= "waiting" then
+    call("ZREM", express, key)
+  elseif call("SCARD", P .. "held:" .. root) < root_cap then
+    call("ZREM", express, key)
+    hand_out(root, profile, id, "high")
+    place(queue, root .. "|" .. profile)
+  end
+end
+
+for _, party in ipairs(call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, visits)) do
+  call("ZREM", asleep, party)
+  call("ZADD", ring, "NX", next_turn(), party)
+end
+
+while room > 0 and visits > 0 do
+  local party = call("ZRANGE", ring, 0, 0)[1]
+  if not party then break end
+  visits = visits - 1
+  local root, profile = string.match(party, "^(.-)|(.*)$")
+  local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
+  local id, due = first[1], tonumber(first[2])
+  if not id or due > now then
+    end_turn(party)
+  elseif broken and open_breaker_of(root, profile) then
+    park_due(root, profile, id, due)
+    end_turn(party)
+  elseif is_capped(root, profile) then
+    call("ZREM", ring, party)
+    call("SADD", P .. "capped:" .. root, queue .. "|" .. profile)
+  else
+    hand_out_or_fold(root, profile, id)
+    end_turn(party)
+  end
+end
+
+if last_turn > first_turn then call("HSET", P .. "counter", "turn", last_turn) end
+write_tallies()
+reply[1], reply[2] = folded, parked
+return reply

@@ -1,0 +1,20 @@
+-- retry: dead jobs get a new series of attempts, due now.
+-- KEYS[1]  the prefix of every key
+-- ARGV     keys
+-- Returns  for each: 1, or 0 when there is no such dead letter
+-- Cost     O(log n) a job
+-- include: clock names tally lanes
+local now, reply = clock(), {}
+for i, key in ipairs(ARGV) do
+  reply[i] = call("ZREM", P .. "dead", key)
+  if reply[i] == 1 then
+    local root, id = split(key)
+    local job, name = read_job(key), P .. "job:" .. key
+    call("HSET", name, "state", "waiting", "due", now)
+    call("HDEL", name, "attempts", "losses", "ekind", "error", "history", "ended")
+    put(job.queue, root .. "|" .. job.profile, id, now)
+    move_count(job.queue, job.profile, "dead", "waiting")
+  end
+end
+write_tallies()
+return reply
