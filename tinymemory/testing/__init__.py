@@ -8,6 +8,7 @@ from tinymemory.testing.log import EventLog
 from tinymemory.testing.raw import RawAnswer
 from tinymemory.testing.seen import Seen
 from tinymemory.testing.server import CortexServer, cortex_server
+from tinymemory.testing.waiting import wait_until
 
 __all__ = [
     "Clock",
@@ -20,4 +21,5 @@ __all__ = [
     "Seen",
     "cortex_server",
     "raw",
+    "wait_until",
 ]

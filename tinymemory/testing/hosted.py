@@ -88,8 +88,7 @@ class HostedWire(Wire):
         if refused.status in _RELAYED:
             return _RELAYED[refused.status]
         if 400 <= refused.status < 500:
-            # A code of the back-end's own reading of the body is one it shows.
-            return 400, "BAD_JSON" if refused.code == "BAD_JSON" else "BAD_REQUEST"
+            return 400, "BAD_REQUEST"
         return 502, "UPSTREAM_UNAVAILABLE"
 
     def _claim(self, request: Request) -> None:

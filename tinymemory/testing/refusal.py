@@ -12,7 +12,7 @@ class RefusalError(Exception):
 
 
 class FaultError(RefusalError):
-    """A failure a knob asked for, which the hosted back-end does not translate."""
+    """A failure the hosted back-end does not translate: its own, or one that a knob asked for."""
 
 
 class RateLimitedError(FaultError):

@@ -17,7 +17,7 @@ import h11
 from pydantic_core import from_json
 
 from tinymemory.testing.raw import RawAnswer
-from tinymemory.testing.refusal import RefusalError
+from tinymemory.testing.refusal import FaultError
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 _READ = 65_536
@@ -52,14 +52,14 @@ class Request:
         """The body, where it is a JSON object.
 
         Raises:
-            RefusalError: 400 `BAD_JSON`.
+            FaultError: 400 `BAD_JSON`.
         """
         try:
             body = from_json(self.content, allow_inf_nan=False)
         except ValueError as error:
-            raise RefusalError(400, "BAD_JSON", "the body is not JSON") from error
+            raise FaultError(400, "BAD_JSON", "the body is not JSON") from error
         if not isinstance(body, dict):
-            raise RefusalError(400, "BAD_JSON", "the body is not an object")
+            raise FaultError(400, "BAD_JSON", "the body is not an object")
         return body  # pyright: ignore[reportUnknownVariableType]  # the wire's own JSON
 
 
