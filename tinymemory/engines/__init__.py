@@ -1,0 +1,1 @@
+"""The engines: a file or a folder each, none knowing another."""
