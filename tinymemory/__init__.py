@@ -1,5 +1,16 @@
 """The long-term memory of an AI agent, as a library: values in, values out."""
 
+from tinymemory.background import (
+    BackgroundJob,
+    BackgroundRunner,
+    BuildBeliefs,
+    IngestBrain,
+    JobOutcome,
+    JobReport,
+    OutcomeKind,
+    parse_job,
+)
+from tinymemory.brain import Brain, BrainBatch, BrainDocument, Ingested
 from tinymemory.engine import (
     MAX_STORE_MANY,
     EngineDescriptor,
@@ -33,6 +44,7 @@ from tinymemory.items import (
     StoreReceipt,
     Turn,
 )
+from tinymemory.layout import BrainSource, MemoryLayout
 from tinymemory.meta import (
     ItemKind,
     MemoryMeta,
@@ -78,8 +90,15 @@ from tinymemory.query import (
 __all__ = [
     "MAX_GET_IDS",
     "MAX_STORE_MANY",
+    "BackgroundJob",
+    "BackgroundRunner",
     "BeliefsRequest",
+    "Brain",
+    "BrainBatch",
+    "BrainDocument",
+    "BrainSource",
     "Bucket",
+    "BuildBeliefs",
     "Citation",
     "ConfigError",
     "ConflictError",
@@ -104,19 +123,25 @@ __all__ = [
     "GetRequest",
     "HealthState",
     "Hit",
+    "IngestBrain",
+    "Ingested",
     "InsufficientCreditsError",
     "InvalidRequestError",
     "ItemKind",
+    "JobOutcome",
+    "JobReport",
     "Learning",
     "LearningKind",
     "ListPage",
     "ListRequest",
     "MemoryEngine",
+    "MemoryLayout",
     "MemoryMeta",
     "MetaFilter",
     "Namespace",
     "NotFoundError",
     "ObservedActor",
+    "OutcomeKind",
     "Reach",
     "RecallAnswer",
     "RecallRequest",
@@ -138,4 +163,5 @@ __all__ = [
     "UnreachableError",
     "UnsupportedError",
     "WaitFor",
+    "parse_job",
 ]

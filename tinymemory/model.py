@@ -1,7 +1,7 @@
 """What every value at a border has in common: frozen, closed, and spare on the wire."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
+from pydantic_core import PydanticSerializationError
 
 from tinymemory.errors import InvalidRequestError
 
@@ -45,8 +46,35 @@ class Value(BaseModel):
             if value is not None and not (key in self.omitted_when_empty and self._is_default(key))
         }
 
+    def ensure_encodable(self) -> None:
+        """Raise `InvalidRequestError` when a text holds half a surrogate pair, which no wire can carry."""
+        try:
+            self.model_dump_json()
+        except PydanticSerializationError as error:
+            raise InvalidRequestError("a text holds a lone surrogate, which is not Unicode") from error
+
     def _is_default(self, name: str) -> bool:
         return getattr(self, name) == type(self).model_fields[name].get_default(call_default_factory=True)
+
+
+class Positional(Value):
+    """A value whose first fields may be given without their names; each class declares its signature.
+
+    The signature is for type checkers: at run time data from outside comes through here too, and a
+    missing field has to be a validation error and not a `TypeError`.
+    """
+
+    in_order: ClassVar[tuple[str, ...]]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, /, *given: Any, **named: Any) -> None:
+            if len(given) > len(self.in_order):
+                raise TypeError(f"{type(self).__name__} takes {len(self.in_order)} values, not {len(given)}")
+            ordered = dict(zip(self.in_order, given, strict=False))
+            if twice := ordered.keys() & named.keys():
+                raise TypeError(f"{type(self).__name__} got {min(twice)} twice")
+            super().__init__(**ordered, **named)
 
 
 def parse(kind: type[T] | TypeAdapter[T], data: Any, *, what: str) -> T:
@@ -88,12 +116,15 @@ def in_utc(at: datetime) -> datetime:
         raise InvalidRequestError(
             "the datetime has no time zone: pass an aware one, such as datetime.now(UTC)"
         )
-    return at.astimezone(UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise InvalidRequestError("the datetime lies before year 1 or after year 9999 in UTC") from None
 
 
 def _datetime_or_text(value: object) -> object:
     # Pydantic would also read a number as seconds since 1970: no instant of ours is written so.
-    if isinstance(value, datetime) or (isinstance(value, str) and "-" in value[:5]):
+    if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
         return value
     raise InvalidRequestError("an instant is an aware datetime or its RFC 3339 text")
 
