@@ -41,12 +41,11 @@ class LearningKind(StrEnum):
 
 def float32_text(value: float) -> str:
     """The shortest decimal that reads back as the same float32: `0.8`, `1.0`, `0.000001`, `1.5e-7`."""
+    value = _as_float32(value)
     if not math.isfinite(value):
         return str(value)
     shortest = next(
-        text
-        for digits in range(1, 10)
-        if _as_float32(float(text := f"{value:.{digits}g}")) == _as_float32(value)
+        text for digits in range(1, 10) if _as_float32(float(text := f"{value:.{digits}g}")) == value
     )
     number = Decimal(shortest)
     if number and number.adjusted() < -6:
@@ -67,7 +66,6 @@ def _as_float32(value: float) -> float:
 
 def _shortest_float32(value: float) -> float:
     # Kept as the double nearest to the shortest decimal, so that 0.8 is 0.8 in Python and in JSON.
-    value = _as_float32(value)
     return float(float32_text(value))
 
 
@@ -151,6 +149,7 @@ class Document(_Item):
 
     def validate_storable(self) -> None:
         """Raise `InvalidRequestError` when the body is blank or still a URI."""
+        self.ensure_encodable()
         if self.body.text is None:
             raise InvalidRequestError("the document's `body` is an unresolved uri: resolve it to text first")
         if is_blank(self.body.text):
@@ -180,6 +179,7 @@ class Conversation(_Item):
 
     def validate_storable(self) -> None:
         """Raise `InvalidRequestError` when there is no turn, or a blank one."""
+        self.ensure_encodable()
         if not self.turns:
             raise InvalidRequestError("the conversation has no `turns`")
         for index, turn in enumerate(self.turns):
@@ -209,6 +209,7 @@ class Learning(_Item):
 
     def validate_storable(self) -> None:
         """Raise `InvalidRequestError` when the text is blank or the confidence outside 0 to 1."""
+        self.ensure_encodable()
         if is_blank(self.text):
             raise InvalidRequestError("the learning's `text` is blank")
         if not 0 <= self.confidence <= 1:

@@ -112,6 +112,8 @@ class Namespace:
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         path = tuple(segments)
+        if not all(isinstance(segment, Segment) for segment in path):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise InvalidRequestError("a namespace is made of segments; `Namespace.parse` reads a text")
         if len(path) > MAX_DEPTH:
             raise InvalidRequestError(f"a namespace has at most {MAX_DEPTH} segments, not {len(path)}")
         object.__setattr__(self, "segments", path)
@@ -240,8 +242,8 @@ class Reach:
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         fields = {
             "at": core_schema.typed_dict_field(handler.generate_schema(Namespace), required=False),
-            "inherit": core_schema.typed_dict_field(core_schema.bool_schema(), required=False),
-            "descendants": core_schema.typed_dict_field(core_schema.bool_schema(), required=False),
+            "inherit": core_schema.typed_dict_field(core_schema.bool_schema(strict=True), required=False),
+            "descendants": core_schema.typed_dict_field(core_schema.bool_schema(strict=True), required=False),
         }
         from_dict = core_schema.no_info_after_validator_function(
             lambda found: cls(**found), core_schema.typed_dict_schema(fields, extra_behavior="forbid")

@@ -4,6 +4,7 @@ A request can be built malformed, from a model's arguments say; `ensure_valid()`
 every engine method calls that first.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
@@ -25,6 +26,8 @@ MAX_GET_IDS = 200
 MAX_EXPLORE_LIMIT = 500
 MAX_SCAN_LIMIT = 50_000
 DEFAULT_LIMIT = 10
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class FetchMode(StrEnum):
@@ -75,7 +78,10 @@ class TimeHint:
 
     def covers(self, at: datetime) -> bool:
         """Whether an aware instant falls on one of the days, as its zone counts them."""
-        return self.from_ <= in_utc(at).astimezone(_zone(self.zone)).date() <= self.to
+        try:
+            return self.from_ <= in_utc(at).astimezone(_zone(self.zone)).date() <= self.to
+        except OverflowError:  # the zone's clock would leave the years 1 to 9999
+            return False
 
     def rank(self, hits: Sequence[Hit]) -> list[Hit]:
         """The hits of the hinted days first; the order within is kept and nothing is dropped."""
@@ -86,9 +92,6 @@ class TimeHint:
     def _json(self) -> dict[str, str]:
         zone = {} if self.zone is None else {"zone": self.zone}
         return {"from": self.from_.isoformat(), "to": self.to.isoformat(), **zone}
-
-    def _covers(self, at: datetime | None) -> bool:
-        return at is not None and self.covers(at)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -118,6 +121,7 @@ class RecallRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a blank question or a limit below 1."""
+        self.ensure_encodable()
         _ensure_text(self.question, "question")
         _ensure_limit(self.limit)
 
@@ -144,6 +148,7 @@ class FetchRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a blank query, a limit below 1 or a negative count of beliefs."""
+        self.ensure_encodable()
         _ensure_text(self.query, "query")
         _ensure_limit(self.limit)
         if self.beliefs < 0:
@@ -168,6 +173,7 @@ class ListRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a limit below 1."""
+        self.ensure_encodable()
         _ensure_limit(self.limit)
 
 
@@ -203,6 +209,7 @@ class ForgetTarget(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` when no id is named, or the filter is empty."""
+        self.ensure_encodable()
         if self.wanted_ids is not None and not self.wanted_ids:
             raise InvalidRequestError("`ids` names nothing to forget")
         if self.wanted_filter is not None and self.wanted_filter.is_empty:
@@ -259,8 +266,11 @@ class Facet(StrEnum):
         """The filter that selects, of what it did, the items with this value.
 
         Raises:
-            InvalidRequestError: The value is none the facet can have.
+            InvalidRequestError: The value is none the facet can have, or a namespace out of the
+                filter's reach.
         """
+        if self is Facet.NAMESPACE and filter.reach and not filter.reach.admits(Namespace.parse(value)):
+            raise InvalidRequestError(f"the namespace `{value}` is out of the filter's reach")
         return filter.model_copy(update=self._selection(value))
 
     def _selection(self, value: str) -> dict[str, Any]:
@@ -293,6 +303,7 @@ class ExploreRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a limit outside 1..=500 or a scan limit outside 1..=50000."""
+        self.ensure_encodable()
         _ensure_within(self.limit, MAX_EXPLORE_LIMIT, "limit")
         _ensure_within(self.scan_limit, MAX_SCAN_LIMIT, "scan_limit")
 
@@ -328,6 +339,7 @@ class GetRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for no ids, more than 200, or a blank one."""
+        self.ensure_encodable()
         if not self.ids:
             raise InvalidRequestError("`ids` names nothing to get")
         if len(self.ids) > MAX_GET_IDS:
@@ -355,6 +367,7 @@ class ConsolidateRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a kind named twice."""
+        self.ensure_encodable()
         if len(set(self.kinds)) < len(self.kinds):
             raise InvalidRequestError("`kinds` names a kind twice")
 
@@ -387,6 +400,7 @@ class BeliefsRequest(Value):
 
     def ensure_valid(self) -> None:
         """Raise `InvalidRequestError` for a limit below 1."""
+        self.ensure_encodable()
         _ensure_limit(self.limit)
 
 
@@ -420,7 +434,8 @@ def _day(value: object, name: str) -> date:
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     try:
-        if isinstance(value, str) and len(value) == len("2026-01-31"):
+        # `date.fromisoformat` would also take a week, 2026-W01-1.
+        if isinstance(value, str) and _DAY.fullmatch(value):
             return date.fromisoformat(value)
     except ValueError:
         pass

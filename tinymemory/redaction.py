@@ -19,7 +19,7 @@ def redacted(value: str) -> str:
     """The value, or its digest when it holds a phone number; doing it twice changes nothing."""
     if not holds_phone_number(value):
         return value
-    return _REDACTED + hashlib.sha256(value.encode()).hexdigest()[:32]
+    return _REDACTED + hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def same_id(stored: str | None, wanted: str) -> bool:
@@ -32,7 +32,7 @@ def holds_phone_number(value: str) -> bool:
     if value.startswith(_REDACTED):
         return False
     digits, glued, previous = 0, False, 0
-    for byte in _UUID.sub(b"_", value.encode()):
+    for byte in _UUID.sub(b"_", value.encode("utf-8", "surrogatepass")):
         if _is_digit(byte):
             glued = _is_letter(previous) if digits == 0 else glued
             digits += 1

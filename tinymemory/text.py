@@ -15,7 +15,7 @@ WHITE_SPACE = (
 )
 _SENTENCE_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)")
 _LIST_MARK = re.compile(r"\s*([-*+>]|\d+[.)])\s+")
-_HEADING = re.compile(r"\s{0,3}(#{1,6}(\s|$)|(=+|-+)\s*$)")
+_HEADING = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$|^(?:.+\n)?[ \t]*(?:=+|-+)[ \t]*$", re.MULTILINE)
 
 
 def trimmed(text: str) -> str:
@@ -39,12 +39,10 @@ def first_sentence(text: str, *, limit: int) -> str | None:
 
 
 def _first_paragraph(text: str) -> str:
-    lines = text.splitlines()
-    prose = [line for line in lines if not _HEADING.match(line)]
-    if all(map(is_blank, prose)):
-        prose = [line.strip("#" + WHITE_SPACE) for line in lines]
+    prose = _HEADING.sub("", text)
+    lines = (text.replace("#", " ") if is_blank(prose) else prose).splitlines()
     kept: list[str] = []
-    for line in (trimmed(_LIST_MARK.sub("", line, count=1)) for line in prose):
+    for line in (trimmed(_LIST_MARK.sub("", line, count=1)) for line in lines):
         if line:
             kept.append(line)
         elif kept:
