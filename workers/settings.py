@@ -1,6 +1,7 @@
 """Everything a host, worker, beat or command reads from outside, in one place."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
@@ -20,8 +21,9 @@ from tinymemory.model import explain
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Period = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
-ProfileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-"""Part of the names of queues."""
+PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""A profile's name is part of its queues' names."""
+ProfileName = Annotated[str, Field(pattern=f"^{PROFILE_NAME.pattern}$")]
 EngineSettings = dict[str, JsonValue]
 
 KIB = 1024
