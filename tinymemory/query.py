@@ -446,7 +446,7 @@ def _zone(name: str | None) -> tzinfo:
     try:
         return ZoneInfo("UTC" if name is None else name)
     # A directory, a path that climbs out and a name no file has each fail in a way of their own.
-    except (ValueError, OSError, TypeError):
+    except (KeyError, ValueError, OSError, TypeError):
         raise InvalidRequestError(
             "`zone` of a time hint is no IANA time zone, such as Europe/Vienna"
         ) from None
