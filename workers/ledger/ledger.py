@@ -7,9 +7,11 @@ from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
+from workers.ledger import keeping, readings
 from workers.ledger.jobs import Claimed, Enqueued, JobState, Lease, NewJob, Run
 from workers.ledger.options import LedgerOptions
 from workers.ledger.outcomes import Failed, Failure, Reaped, Settled, Success
+from workers.ledger.readings import Plan
 from workers.ledger.scripts import Call
 from workers.ledger.transitions import Transitions
 from workers.ledger.views import (
@@ -62,13 +64,13 @@ class Ledger:
 
     async def progress(self, batch: str) -> BatchProgress | None:
         """Where the parts of an ingest are; None for a batch unknown or a week old."""
-        raise NotImplementedError
+        return await self.follow(readings.progress(self.calls, batch))
 
     # -- what publishes and runs jobs
 
     async def queues(self) -> list[str]:
         """Every queue a job was ever enqueued for, sorted."""
-        raise NotImplementedError
+        return await self.follow(readings.queues(self.calls))
 
     async def claim(self, queue: str, n: int | None = None) -> Claimed:
         """Take up to `n` due jobs of a queue, root by root, to publish a doorbell for each.
@@ -118,12 +120,11 @@ class Ledger:
 
     async def reap(self) -> Reaped:
         """Take back expired leases, and unpark what no breaker holds any more; bounded, see `more`."""
-        returned, lost, dead, more = await self.run(self.calls.reap())
-        return Reaped(returned, lost, dead, unparked=await self._unpark(), more=more)
+        return await self.follow(keeping.reap(self.calls))
 
     async def breakers(self) -> list[BreakerView]:
         """The open breakers, the next to be probed first."""
-        raise NotImplementedError
+        return await self.run(readings.breakers(self.calls))
 
     async def probes(self, limit: int = 20) -> list[Probe]:
         """Breakers whose probe is due; each one's next probe moves away, so that two beats ask once."""
@@ -139,24 +140,23 @@ class Ledger:
         Until a run succeeds there, each root gets one run at a time, and a failure opens it again
         with a longer pause.
         """
-        await self.run(self.calls.close_breaker(profile, root))
-        return await self._unpark()
+        return await self.follow(keeping.close_breaker(self.calls, profile, root))
 
     async def active(self, limit: int = 100) -> list[Active]:
         """Parties with writes no nightly build covers yet, the longest active first."""
-        raise NotImplementedError
+        return await self.run(keeping.active(self.calls, limit))
 
     async def full_build_enqueued(self, active: Active) -> None:
         """The nightly build of that party is enqueued; writes since `active` was read keep it active."""
-        raise NotImplementedError
+        await self.run(keeping.rest(self.calls, active))
 
     async def to_reconcile(self, limit: int = 100, *, every: float = 0.0) -> list[Party]:
         """Known parties whose turn it is, and now was; none of those asked for within `every` seconds."""
-        raise NotImplementedError
+        return await self.run(keeping.to_reconcile(self.calls, limit, round(every * 1000)))
 
     async def prune(self, *, idle: float = 90 * 86_400.0) -> int:
         """Forget parties that owe nothing and had no enqueue for `idle` seconds; how many."""
-        raise NotImplementedError
+        return await self.follow(keeping.prune(self.calls, round(idle * 1000)))
 
     # -- what operators do and see
 
@@ -181,39 +181,39 @@ class Ledger:
 
     async def erase(self, root: str) -> int:
         """Remove every trace of a root: jobs, payloads, history, dead letters, breakers; how many records."""
-        raise NotImplementedError
+        return await self.follow(keeping.erase(self.calls, root))
 
     async def jobs(
         self, *, root: str | None = None, limit: int = 100, states: Sequence[JobState] = ()
     ) -> list[JobView]:
         """Jobs by due time; of every state but the finished ones unless told."""
-        raise NotImplementedError
+        return await self.follow(readings.jobs(self.calls, root=root, limit=limit, states=states))
 
     async def show(self, key: str) -> JobDetail | None:
         """One job, finished or not; None when unknown."""
-        raise NotImplementedError
+        return await self.follow(readings.show(self.calls, key))
 
     async def history(
         self, *, root: str | None = None, key: str | None = None, limit: int = 100
     ) -> list[HistoryView]:
         """Runs, the newest first."""
-        raise NotImplementedError
+        return await self.follow(readings.history(self.calls, root=root, key=key, limit=limit))
 
     async def dead(self, *, root: str | None = None, limit: int = 100) -> list[JobView]:
         """Dead letters, the newest first."""
-        raise NotImplementedError
+        return await self.follow(readings.dead(self.calls, root=root, limit=limit))
 
     async def stats(self) -> StatsView:
         """The whole ledger in one object."""
-        raise NotImplementedError
+        return await self.follow(readings.stats(self.calls))
 
     async def lanes(self) -> list[LaneStats]:
         """The same by queue and profile."""
-        raise NotImplementedError
+        return await self.follow(readings.lanes(self.calls))
 
     async def stats_by_root(self, limit: int = 100) -> list[RootStats]:
         """What each root is owed, the most owed first."""
-        raise NotImplementedError
+        return await self.follow(readings.stats_by_root(self.calls, limit))
 
     # -- how calls are sent
 
@@ -226,6 +226,15 @@ class Ledger:
             reply = await self._execute("EVAL", script.text, 1, *call.args)
         return call.parse(reply)
 
+    async def follow(self, plan: Plan[T]) -> T:
+        """Send a plan's calls one after the other."""
+        try:
+            call = next(plan)
+            while True:
+                call = plan.send(await self.run(call))
+        except StopIteration as end:
+            return end.value
+
     async def both(self, first: Call[T], second: Call[U]) -> tuple[T, U]:
         """Send two calls in one round trip, in that order."""
         pipeline = self.client.pipeline(transaction=False)
@@ -233,13 +242,6 @@ class Ledger:
             pipeline.execute_command("EVALSHA", call.script.sha, 1, *call.args)  # pyright: ignore[reportUnknownMemberType]  # as above
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         return await self._read(first, replies[0]), await self._read(second, replies[1])
-
-    async def _unpark(self) -> int:
-        moved, skip = 0, 0
-        while skip >= 0:
-            some, skip = await self.run(self.calls.unpark(skip))
-            moved += some
-        return moved
 
     async def _read(self, call: Call[T], reply: Any) -> T:
         if isinstance(reply, NoScriptError):
@@ -275,6 +277,18 @@ class SyncLedger:
         """As `Ledger.status`."""
         return self.run(self.calls.status(key))
 
+    def progress(self, batch: str) -> BatchProgress | None:
+        """As `Ledger.progress`."""
+        return self.follow(readings.progress(self.calls, batch))
+
+    def breakers(self) -> list[BreakerView]:
+        """As `Ledger.breakers`."""
+        return self.run(readings.breakers(self.calls))
+
+    def lanes(self) -> list[LaneStats]:
+        """As `Ledger.lanes`."""
+        return self.follow(readings.lanes(self.calls))
+
     def run(self, call: Call[T]) -> T:
         """Send one call; a Redis that forgot the script is given it again."""
         script = call.script
@@ -283,3 +297,12 @@ class SyncLedger:
         except NoScriptError:
             reply = self._execute("EVAL", script.text, 1, *call.args)
         return call.parse(reply)
+
+    def follow(self, plan: Plan[T]) -> T:
+        """Send a plan's calls one after the other."""
+        try:
+            call = next(plan)
+            while True:
+                call = plan.send(self.run(call))
+        except StopIteration as end:
+            return end.value

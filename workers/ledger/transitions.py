@@ -41,7 +41,8 @@ class Transitions:
         self._clock = clock
         self._max_wait = _ms(options.build_max_wait)
 
-    def _call(self, name: str, args: Sequence[Arg], parse: Callable[[Any], T]) -> Call[T]:
+    def call(self, name: str, args: Sequence[Arg], parse: Callable[[Any], T]) -> Call[T]:
+        """A call of any script: `args` as its header documents ARGV."""
         return Call(load(name, self._clock), (self.options.key_prefix, *args), parse)
 
     def enqueue(self, jobs: Sequence[NewJob], *, by_host: bool = True) -> Call[list[Enqueued]]:
@@ -49,7 +50,7 @@ class Transitions:
         args: list[Arg] = [self._max_wait, "1" if by_host else "0"]
         for job in jobs:
             args += _job_args(job)
-        return self._call("enqueue", args, lambda reply: _enqueued(jobs, reply))
+        return self.call("enqueue", args, lambda reply: _enqueued(jobs, reply))
 
     def claim(self, queue: str, n: int | None = None) -> Call[Claimed]:
         """See `Ledger.claim`."""
@@ -57,20 +58,20 @@ class Transitions:
         wanted = o.max_in_flight if n is None else n
         lease = _ms(o.doorbell_lease)
         args = (queue, wanted, o.max_in_flight, o.root_concurrency, lease, o.history_limit)
-        return self._call("claim", args, lambda reply: _claimed(queue, reply))
+        return self.call("claim", args, lambda reply: _claimed(queue, reply))
 
     def give_back(self, leases: Sequence[Lease]) -> Call[int]:
         """See `Ledger.give_back`."""
-        return self._call("give_back", (self._max_wait, *_lease_args(leases)), int)
+        return self.call("give_back", (self._max_wait, *_lease_args(leases)), int)
 
     def begin(self, lease: Lease, *, worker: str) -> Call[Run | None]:
         """See `Ledger.begin`."""
         args = (lease.key, lease.token, _ms(self.options.lease), worker, self._max_wait)
-        return self._call("begin", args, lambda reply: _run(lease, reply))
+        return self.call("begin", args, lambda reply: _run(lease, reply))
 
     def renew(self, leases: Sequence[Lease]) -> Call[list[bool]]:
         """See `Ledger.renew`."""
-        return self._call("renew", (_ms(self.options.lease), *_lease_args(leases)), _flags)
+        return self.call("renew", (_ms(self.options.lease), *_lease_args(leases)), _flags)
 
     def settle(self, lease: Lease, success: Success) -> Call[Settled | None]:
         """See `Ledger.settle`."""
@@ -81,7 +82,7 @@ class Transitions:
         follow_ups = [job for job in success.follow_ups if job.key != lease.key]
         for job in follow_ups:
             args += _job_args(job)
-        return self._call("settle", args, lambda reply: _settled(follow_ups, reply))
+        return self.call("settle", args, lambda reply: _settled(follow_ups, reply))
 
     def fail(self, lease: Lease, failure: Failure) -> Call[Failed | None]:
         """See `Ledger.fail`."""
@@ -92,52 +93,52 @@ class Transitions:
             *(o.max_attempts, o.breaker_threshold, _ms(o.probe_interval), _ms(o.probe_cap)),
             *(_ms(o.newer_envelope_grace), self._max_wait, o.history_limit, o.dead_limit),
         )
-        return self._call("fail", args, _failed)
+        return self.call("fail", args, _failed)
 
     def reap(self) -> Call[tuple[int, int, int, bool]]:
         """Expired leases: returned, lost, dead, and whether there may be more."""
         o = self.options
         args = (o.max_losses, self._max_wait, o.history_limit, o.dead_limit, REAP_LIMIT)
-        return self._call("reap", args, lambda reply: (*reply[:3], bool(reply[3])))
+        return self.call("reap", args, lambda reply: (*reply[:3], bool(reply[3])))
 
     def unpark(self, skip: int = 0) -> Call[tuple[int, int]]:
         """Parked jobs no breaker holds: how many were returned, and the `skip` to go on with, or -1."""
-        return self._call("unpark", (skip, REAP_LIMIT, UNPARK_LIMIT), lambda reply: (reply[0], reply[1]))
+        return self.call("unpark", (skip, REAP_LIMIT, UNPARK_LIMIT), lambda reply: (reply[0], reply[1]))
 
     def open_breaker(self, party: Party, reason: str, *, whole_profile: bool) -> Call[bool]:
         """See `Ledger.open_breaker`."""
         o = self.options
         pauses = (_ms(o.probe_interval), _ms(o.probe_cap))
         args = (party.profile, party.root, "1" if whole_profile else "", reason, *pauses)
-        return self._call("open_breaker", args, bool)
+        return self.call("open_breaker", args, bool)
 
     def close_breaker(self, profile: str, root: str | None) -> Call[bool]:
         """The first step of `Ledger.close_breaker`."""
-        return self._call("close_breaker", (profile, root or "", _ms(self.options.probe_cap)), bool)
+        return self.call("close_breaker", (profile, root or "", _ms(self.options.probe_cap)), bool)
 
     def probes(self, limit: int) -> Call[list[Probe]]:
         """See `Ledger.probes`."""
-        return self._call("probes", (_ms(self.options.probe_cap), limit), _probes)
+        return self.call("probes", (_ms(self.options.probe_cap), limit), _probes)
 
     def run_now(self, key: str) -> Call[JobState]:
         """See `Ledger.run_now`."""
-        return self._call("run_now", (key,), state_of)
+        return self.call("run_now", (key,), state_of)
 
     def retry(self, keys: Sequence[str]) -> Call[list[bool]]:
         """See `Ledger.retry`."""
-        return self._call("retry", tuple(keys), _flags)
+        return self.call("retry", tuple(keys), _flags)
 
     def drop(self, key: str) -> Call[JobState]:
         """See `Ledger.drop`."""
-        return self._call("drop", (key, self.options.history_limit), state_of)
+        return self.call("drop", (key, self.options.history_limit), state_of)
 
     def status(self, key: str) -> Call[JobStatus]:
         """See `Ledger.status`."""
-        return self._call("status", (key,), lambda reply: _statuses(reply)[0])
+        return self.call("status", (key,), lambda reply: _statuses(reply)[0])
 
     def statuses(self, keys: Sequence[str]) -> Call[list[JobStatus]]:
         """The same for several, in order."""
-        return self._call("status", tuple(keys), _statuses)
+        return self.call("status", tuple(keys), _statuses)
 
 
 def type_of(key: str) -> str:
@@ -185,13 +186,13 @@ def _lease_args(leases: Sequence[Lease]) -> list[Arg]:
 def _enqueued(jobs: Sequence[NewJob], reply: list[Any]) -> list[Enqueued]:
     return [
         Enqueued(key=JobKey(job.key), state=EnqueueState(state), due_at=instant(due))
-        for job, (state, due) in zip(jobs, _rows(reply, 2), strict=True)
+        for job, (state, due) in zip(jobs, rows(reply, 2), strict=True)
     ]
 
 
 def _claimed(queue: str, reply: list[Any]) -> Claimed:
     doorbells: list[Doorbell] = []
-    for key, token, priority, profile, scope in _rows(reply[2:], 5):
+    for key, token, priority, profile, scope in rows(reply[2:], 5):
         lease = Lease(JobKey(key), int(token))
         doorbells.append(
             Doorbell(lease, type_of(key), queue, Priority(priority), root_of(key), profile, scope)
@@ -237,7 +238,7 @@ def _failed(reply: list[Any] | None) -> Failed | None:
 
 def _probes(reply: list[Any]) -> list[Probe]:
     found: list[Probe] = []
-    for id_, via, reason in _rows(reply, 3):
+    for id_, via, reason in rows(reply, 3):
         root, _, profile = id_.partition("|")
         found.append(Probe(profile, None if root == _PROFILE_WIDE else root, via, reason))
     return found
@@ -245,7 +246,7 @@ def _probes(reply: list[Any]) -> list[Probe]:
 
 def _statuses(reply: list[Any]) -> list[JobStatus]:
     found: list[JobStatus] = []
-    for key, state, last, served, token in _rows(reply, 5):
+    for key, state, last, served, token in rows(reply, 5):
         found.append(
             JobStatus(
                 key=JobKey(key),
@@ -262,5 +263,6 @@ def _flags(reply: list[Any]) -> list[bool]:
     return [bool(one) for one in reply]
 
 
-def _rows(flat: list[Any], width: int) -> Iterator[tuple[Any, ...]]:
+def rows(flat: list[Any], width: int) -> Iterator[tuple[Any, ...]]:
+    """A flat reply as rows."""
     return zip(*(flat[i::width] for i in range(width)), strict=True)

@@ -140,6 +140,7 @@ class LaneStats:
     """Accepted ones, merged ones included."""
     merged_total: int = 0
     claimed_total: int = 0
+    begun_total: int = 0
     done_total: int = 0
     """started, scheduled and skipped included."""
     retried_total: int = 0

@@ -63,10 +63,10 @@ local function start_over(key, root, id, job, max_wait, ...)
 end
 
 -- The oldest dead letters go; what the history says of them stays.
-local function bury_oldest(limit)
+local function bury_oldest(limit, most)
   local excess = call("ZCARD", P .. "dead") - limit
   if excess <= 0 then return end
-  local gone = call("ZPOPMIN", P .. "dead", math.min(excess, 2))
+  local gone = call("ZPOPMIN", P .. "dead", math.min(excess, most))
   for i = 1, #gone, 2 do
     local root, id = split(gone[i])
     local job = read_job(gone[i])
@@ -94,6 +94,6 @@ local function die(key, root, id, job, kind, message, limits, now)
   leave_flight(key, root, job)
   call("ZADD", P .. "dead", now, key)
   move_count(job.queue, job.profile, nil, "dead")
-  bury_oldest(limits.dead)
+  bury_oldest(limits.dead, 2)
   return "dead", 0
 end

@@ -15,11 +15,11 @@ local function entry_of(key, scope, job, outcome, now, more)
 end
 
 -- The oldest entries go, and with each the job that ended with it and was not enqueued again.
-local function forget_oldest(limit)
+-- `most` at a time; a lowered limit is reached step by step, two going for one that comes.
+local function forget_oldest(limit, most)
   local excess = call("ZCARD", P .. "history") - limit
   if excess <= 0 then return end
-  -- A lowered limit is reached step by step: two go for one that comes.
-  local gone = call("ZPOPMIN", P .. "history", math.min(excess, 2))
+  local gone = call("ZPOPMIN", P .. "history", math.min(excess, most))
   for i = 1, #gone, 2 do
     local entry = cjson.decode(gone[i])
     local name = P .. "job:" .. entry.key
@@ -36,7 +36,7 @@ local function chronicle(entry, limit)
   local number = call("HINCRBY", P .. "counter", "history", 1)
   entry.number = number
   call("ZADD", P .. "history", number, cjson.encode(entry))
-  forget_oldest(limit)
+  forget_oldest(limit, 2)
   return number
 end
 

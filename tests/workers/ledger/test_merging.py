@@ -1,0 +1,169 @@
+"""What becomes of an enqueue, by the state its key is in."""
+
+from datetime import timedelta
+
+from workers.ledger import (
+    EnqueueState,
+    Failure,
+    FailureKind,
+    JobError,
+    JobState,
+    Ledger,
+    NewJob,
+    Success,
+)
+from workers.ledger.testing import START_MS, MovableClock
+from workers.ledger.transitions import instant
+
+BELIEFS, INGEST = "tinymemory.beliefs", "tinymemory.ingest"
+BROKEN = Failure(FailureKind.PERMANENT, JobError("invalid request", "no"))
+
+
+def after(seconds: float):
+    return instant(START_MS) + timedelta(seconds=seconds)
+
+
+async def test_a_new_build_is_due_after_its_delay(ledger: Ledger, clock: MovableClock, build) -> None:
+    [enqueued] = await ledger.enqueue([build(delay=300)])
+
+    assert (enqueued.state, enqueued.due_at) == (EnqueueState.NEW, after(300))
+    await clock.advance(299.999)
+    assert (await ledger.claim(BELIEFS)).doorbells == ()
+    await clock.advance(0.001)
+    assert len((await ledger.claim(BELIEFS)).doorbells) == 1
+
+
+async def test_an_ingest_is_due_at_once_whatever_delay_is_asked(ledger: Ledger, ingest) -> None:
+    job: NewJob = ingest()
+    [enqueued] = await ledger.enqueue([NewJob(job.key, job.queue, job.profile, job.scope, job.envelope, 60.0)])
+
+    assert enqueued.due_at == after(0)
+
+
+async def test_a_merged_build_waits_for_the_last_write_with_the_smallest_delay_asked(
+    ledger: Ledger, clock: MovableClock, build
+) -> None:
+    await ledger.enqueue([build(delay=900)])
+    await clock.advance(100)
+    [second] = await ledger.enqueue([build(delay=300)])
+    await clock.advance(100)
+    [third] = await ledger.enqueue([build(delay=900)])
+
+    assert (second.state, second.due_at) == (EnqueueState.MERGED, after(400))
+    assert third.due_at == after(500)
+
+
+async def test_steady_writes_put_a_build_off_no_longer_than_the_longest_wait(
+    ledger: Ledger, clock: MovableClock, build
+) -> None:
+    for _ in range(20):
+        [enqueued] = await ledger.enqueue([build(delay=300)])
+        await clock.advance(100)
+
+    assert enqueued.due_at == after(1800)
+    assert len((await ledger.claim(BELIEFS)).doorbells) == 1
+
+
+async def test_i3_a_build_enqueued_while_it_is_queued_or_running_runs_again(
+    ledger: Ledger, clock: MovableClock, build
+) -> None:
+    await ledger.enqueue([build()])
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    await clock.advance(10)
+    [while_queued] = await ledger.enqueue([build(delay=300)])
+    await ledger.begin(doorbell.lease, worker="w")
+    await clock.advance(10)
+    [while_running] = await ledger.enqueue([build(delay=300)])
+    settled = await ledger.settle(doorbell.lease, Success())
+
+    assert (while_queued.state, while_queued.due_at) == (EnqueueState.RERUN, after(310))
+    assert (while_running.state, while_running.due_at) == (EnqueueState.RERUN, after(320))
+    assert settled is not None
+    assert (settled.state, settled.due_at) == (JobState.WAITING, after(320))
+    job = await ledger.show(doorbell.lease.key)
+    assert job is not None
+    assert (job.first_enqueued_at, job.last_enqueued_at) == (after(10), after(20))
+    assert (job.merged, job.attempts) == (1, 0)
+
+
+async def test_an_identical_ingest_that_arrives_while_it_runs_does_not_run_again(
+    ledger: Ledger, begin_one, ingest
+) -> None:
+    run = await begin_one(ingest())
+    [again] = await ledger.enqueue([ingest()])
+    settled = await ledger.settle(run.lease, Success(stored=1))
+
+    assert again.state is EnqueueState.MERGED
+    assert settled is not None
+    assert settled.state is JobState.DONE
+    assert (await ledger.claim(INGEST)).doorbells == ()
+
+
+async def test_no_enqueue_runs_a_job_before_its_retry_is_due(
+    ledger: Ledger, clock: MovableClock, begin_one, build
+) -> None:
+    run = await begin_one(build())
+    failed = await ledger.fail(
+        run.lease, Failure(FailureKind.TRANSIENT, JobError("unavailable", "busy"), retry_after=120)
+    )
+    [merged] = await ledger.enqueue([build(delay=0)])
+
+    assert failed is not None
+    assert failed.due_at == after(120)
+    assert (merged.state, merged.due_at) == (EnqueueState.MERGED, after(120))
+    await clock.advance(119)
+    assert (await ledger.claim(BELIEFS)).doorbells == ()
+
+
+async def test_a_parked_job_is_merged_and_waits_its_delay_when_it_is_returned(
+    ledger: Ledger, clock: MovableClock, begin_one, build
+) -> None:
+    run = await begin_one(build())
+    await ledger.fail(run.lease, Failure(FailureKind.CREDENTIAL, JobError("unauthorized", "expired")))
+    await clock.advance(50)
+    [merged] = await ledger.enqueue([build(delay=300)])
+    await ledger.close_breaker("default", "team:a")
+
+    # Its first enqueue is long past; the last one still waits for its facts.
+    assert (merged.state, merged.due_at) == (EnqueueState.MERGED, after(50))
+    assert (await ledger.status(run.lease.key)).state is JobState.WAITING
+
+
+async def test_r30_a_dead_or_done_key_takes_new_work_at_once(ledger: Ledger, begin_one, build, ingest) -> None:
+    dead, done = await begin_one(build()), await begin_one(ingest())
+    await ledger.fail(dead.lease, BROKEN)
+    await ledger.settle(done.lease, Success())
+    assert [job.key for job in await ledger.dead()] == [dead.lease.key]
+
+    states = [one.state for one in await ledger.enqueue([build(), ingest()])]
+
+    assert states == [EnqueueState.NEW, EnqueueState.NEW]
+    assert await ledger.dead() == []
+    job = await ledger.show(dead.lease.key)
+    assert job is not None
+    assert (job.state, job.attempts, job.error) == (JobState.WAITING, 0, None)
+    assert {run.key for run in await ledger.history()} == {dead.lease.key, done.lease.key}
+
+
+async def test_a_build_enqueued_while_a_run_dies_starts_a_new_series(ledger: Ledger, begin_one, build) -> None:
+    run = await begin_one(build())
+    await ledger.enqueue([build(delay=300)])
+    failed = await ledger.fail(run.lease, BROKEN)
+
+    assert failed is not None
+    assert (failed.state, failed.due_at) == (JobState.WAITING, after(300))
+    assert await ledger.dead() == []
+    assert [one.outcome for one in await ledger.history()] == ["dead"]
+
+
+async def test_a_batch_is_accepted_whole_or_not_at_all(ledger: Ledger, build) -> None:
+    good = build(1)
+    bad = NewJob("nonsense", BELIEFS, "default", "x", "{}")
+
+    try:
+        await ledger.enqueue([good, bad])
+    except Exception as error:
+        assert "malformed job" in str(error)
+
+    assert (await ledger.status(good.key)).state is JobState.UNKNOWN
+    assert (await ledger.stats()).waiting == 0
