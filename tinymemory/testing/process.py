@@ -6,7 +6,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -48,6 +48,12 @@ async def serve(
         await server.aclose()
 
 
+def welcome(wire: WireName, url: str, knobs: Mapping[str, Any]) -> str:
+    """The line a server says once it listens."""
+    delay = knobs.get("extraction_delay", 0.0)
+    return f"cortexdb ({wire}) on {url}, in memory, facts {delay:g} s behind the writes"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = _parser()
@@ -55,8 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     knobs = dict(options.knobs, extraction_delay=options.extraction_delay)
 
     def announce(url: str) -> None:
-        delay = f"facts {options.extraction_delay:g} s behind the writes"
-        sys.stdout.write(f"cortexdb ({options.wire}) on {url}, in memory, {delay}\n")
+        sys.stdout.write(welcome(options.wire, url, knobs) + "\n")
         sys.stdout.flush()
 
     try:
