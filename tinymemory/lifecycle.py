@@ -1,0 +1,303 @@
+"""One agent's memory: what a host calls when a session starts, around each turn, and at compaction."""
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from pydantic import TypeAdapter, ValidationError
+
+from tinymemory.background import BackgroundJob, BackgroundRunner, BuildBeliefs, JobReport
+from tinymemory.brain import Brain, Progress
+from tinymemory.engine import MemoryEngine, WaitFor
+from tinymemory.errors import InvalidRequestError
+from tinymemory.items import Conversation, Role, StoreReceipt, Turn
+from tinymemory.layout import MemoryLayout, composed
+from tinymemory.meta import ItemKind, MemoryMeta, SourceKind, SourceRef, ToolCallRef, TurnRange
+from tinymemory.model import Value, explain, parse
+from tinymemory.namespace import Reach
+from tinymemory.query import ConsolidateRequest
+from tinymemory.recall import (
+    Answer,
+    ContextPack,
+    Fetch,
+    HolisticRecall,
+    Latest,
+    ScopeSection,
+    SkippedSection,
+    ThreadWindow,
+    holistic_recall,
+)
+from tinymemory.recall.reading import reason_of
+from tinymemory.text import is_blank, trimmed
+
+MAX_COMPACTION_LIMIT = 24
+GIST_CHARACTERS = 600
+MIN_GIST_SHARE = 40
+COMPACTION_QUESTION = "What was discussed, decided and left open in this conversation?"
+
+_TURNS: TypeAdapter[tuple[Turn, ...]] = TypeAdapter(tuple[Turn, ...])
+_TOOL_CALLS: TypeAdapter[tuple[ToolCallRef, ...]] = TypeAdapter(tuple[ToolCallRef, ...])
+
+
+class RecallPolicy(Value):
+    """The shape of an agent's packs, and how often its beliefs are built."""
+
+    budget_tokens: int = 1200
+    learnings_limit: int = 8
+    """Learnings and beliefs together.  Of every limit, 0 leaves its section out."""
+    brain_limit: int = 6
+    history_limit: int = 6
+    """This agent's own turns."""
+    team_limit: int = 3
+    """Other agents' turns."""
+    build_beliefs_every: int | None = 10
+    """Turns between belief builds; None and 0 are never."""
+
+    def ensure_valid(self) -> None:
+        """Raise `InvalidRequestError` for a budget below 1 or any other number below 0."""
+        if self.budget_tokens < 1:
+            raise InvalidRequestError(f"`budget_tokens` of a policy is {self.budget_tokens}, below 1")
+        for name in type(self).model_fields:
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                raise InvalidRequestError(f"`{name}` of a policy is {number}, below 0")
+
+
+class TurnContext(Value):
+    """What to put before the model for this turn, and whether the turn was logged."""
+
+    pack: ContextPack
+    logged: StoreReceipt | None = None
+    log_error: str | None = None
+    """Why the turn was not stored; log it, and go on with the turn."""
+
+
+class PostTurnReport(Value):
+    """What became of a reply."""
+
+    receipt: StoreReceipt
+    jobs: tuple[BackgroundJob, ...] = ()
+    """Slow work this turn made due; to be run off the turn."""
+
+
+class AgentMemory:
+    """The memory of one agent below a layout's root.
+
+    Reads never fail because of the engine: what could not be read is in the pack's `skipped`.
+    Malformed input, such as a blank text or a naive datetime, is `InvalidRequestError` everywhere.
+    """
+
+    def __init__(
+        self,
+        engine: MemoryEngine,
+        layout: MemoryLayout,
+        agent_id: str,
+        policy: RecallPolicy | None = None,
+    ) -> None:
+        _ensure_text(agent_id, "agent_id")
+        self.engine = engine
+        self.layout = layout
+        self.agent_id = composed(agent_id)
+        self.policy = RecallPolicy() if policy is None else policy
+        self.policy.ensure_valid()
+        self.node = layout.conversations(agent_id)
+
+    async def start_session(self, thread_id: str | None = None, focus: str | None = None) -> ContextPack:
+        """The pack for the system prompt of a new or resumed session.
+
+        A resumed thread's newest turns come first, then the standard sections, ranked for `focus`
+        or newest first.  Reads only.
+        """
+        resumed: list[ScopeSection] = []
+        if thread_id is not None:
+            _ensure_text(thread_id, "thread_id")
+            limit = max(self.policy.history_limit, 1)
+            resumed = [self._thread("Earlier in this thread", thread_id, limit, Latest())]
+        return await self._recall([*resumed, *self._standard_sections()], focus)
+
+    async def pre_turn(
+        self,
+        thread_id: str,
+        turn_index: int,
+        user_text: str,
+        *,
+        in_prompt_from: int = 0,
+        at: datetime | None = None,
+    ) -> TurnContext:
+        """Store the user's turn and, at the same time, read what the model should know for it.
+
+        Args:
+            thread_id: The conversation; stable over restarts.
+            turn_index: The turn's place in its thread, from 0; stable over retries.
+            user_text: What the user said.
+            in_prompt_from: The first turn still in the prompt; turns from there on are left out.
+            at: The message's own time, aware; with it a retried call is a replay.
+
+        Raises:
+            InvalidRequestError: The input is malformed.  No failure of the engine is raised.
+        """
+        item = self._turn(thread_id, turn_index, Role.USER, user_text, at=at)
+        request = HolisticRecall(
+            self._standard_sections(),
+            user_text,
+            budget_tokens=self.policy.budget_tokens,
+            exclude_ids=(item.fingerprint(),),
+            # The turn at hand is in the prompt, whatever the host says of those before it.
+            exclude_thread=ThreadWindow(thread_id, min(_at_least_0(in_prompt_from), turn_index)),
+        )
+        logged, pack = await asyncio.gather(
+            self._log(item),
+            holistic_recall(self.engine, request),
+            return_exceptions=True,
+        )
+        if isinstance(pack, BaseException):
+            pack = _nothing_read(request, pack)
+        if isinstance(logged, BaseException):
+            return TurnContext(pack=pack, log_error=reason_of(logged))
+        return TurnContext(pack=pack, logged=logged)
+
+    async def post_turn(
+        self,
+        thread_id: str,
+        turn_index: int,
+        assistant_text: str,
+        *,
+        tool_calls: Sequence[ToolCallRef] = (),
+        at: datetime | None = None,
+    ) -> PostTurnReport:
+        """Store the reply; every `build_beliefs_every` turns its report holds a belief build.
+
+        Raises:
+            InvalidRequestError: The input is malformed.
+            TinyMemoryError: The engine failed: there is no receipt.  Log it, and go on.
+        """
+        item = self._turn(thread_id, turn_index, Role.ASSISTANT, assistant_text, tool_calls=tool_calls, at=at)
+        receipt = await self.engine.store_with(item, WaitFor.ACCEPTED)
+        every = self.policy.build_beliefs_every
+        is_due = bool(every) and (turn_index + 1) % every == 0
+        return PostTurnReport(receipt=receipt, jobs=(self.history_build(),) if is_due else ())
+
+    async def recall_for_compaction(
+        self, thread_id: str, dropped: Sequence[Turn], *, focus: str | None = None
+    ) -> ContextPack:
+        """What to carry over when turns leave the prompt: a summary, then the standard sections.
+
+        The engine's model may write the summary, which takes seconds.  The sections are ranked for
+        `focus`, else for the gist of the dropped turns, oldest first.
+        """
+        _ensure_text(thread_id, "thread_id")
+        turns = parse(_TURNS, dropped, what="`dropped`")
+        limit = min(max(self.policy.history_limit, len(turns), 1), MAX_COMPACTION_LIMIT)
+        answer = Answer(COMPACTION_QUESTION, fallback_to_fetch=True)
+        summary = self._thread("Earlier in this conversation", thread_id, limit, answer)
+        has_focus = focus is not None and not is_blank(focus)
+        return await self._recall([summary, *self._standard_sections()], focus if has_focus else _gist(turns))
+
+    async def recall(self, query: str) -> ContextPack:
+        """The read of `pre_turn`, without logging; newest first when the query is blank."""
+        return await self._recall(self._standard_sections(), query)
+
+    def history_build(self) -> BuildBeliefs:
+        """The job that builds beliefs from this agent's conversations."""
+        return BuildBeliefs(ConsolidateRequest(reach=Reach.exact(self.node), kinds=(ItemKind.CONVERSATION,)))
+
+    def brain(self) -> Brain:
+        """The documents this agent shares with all others under the root."""
+        return Brain(self.engine, self.layout)
+
+    def background(self) -> BackgroundRunner:
+        """What runs the jobs that calls hand back."""
+        return BackgroundRunner(self.engine, self.layout)
+
+    async def run_background(self, job: BackgroundJob, *, progress: Progress | None = None) -> JobReport:
+        """Run one job here and now."""
+        return await self.background().run(job, progress=progress)
+
+    async def _log(self, item: Conversation) -> StoreReceipt:
+        # Checked here, where an engine that answers something else is one more failure to log.
+        return StoreReceipt.model_validate(await self.engine.store_with(item, WaitFor.ACCEPTED))
+
+    async def _recall(self, sections: Sequence[ScopeSection], query: str | None) -> ContextPack:
+        request = HolisticRecall(sections, query, budget_tokens=self.policy.budget_tokens)
+        return await holistic_recall(self.engine, request)
+
+    def _standard_sections(self) -> list[ScopeSection]:
+        layout, policy = self.layout, self.policy
+        own = layout.conversations_filter(self.agent_id)
+        sections = [
+            ("Learnings", layout.learnings_filter(), policy.learnings_limit, None),
+            ("Brain", layout.brain_filter(), policy.brain_limit, None),
+            ("This agent's history", own, policy.history_limit, None),
+            ("Team conversations", layout.conversations_filter(), policy.team_limit, own.reach),
+        ]
+        return [
+            ScopeSection(heading, selected, limit, Fetch(), except_within=left_out)
+            for heading, selected, limit, left_out in sections
+            if limit > 0
+        ]
+
+    def _thread(self, heading: str, thread_id: str, limit: int, query: Answer | Latest) -> ScopeSection:
+        own = self.layout.conversations_filter(self.agent_id)
+        return ScopeSection(heading, own.model_copy(update={"thread_id": thread_id}), limit, query)
+
+    def _turn(
+        self,
+        thread_id: str,
+        turn_index: int,
+        role: Role,
+        text: str,
+        *,
+        tool_calls: Sequence[ToolCallRef] = (),
+        at: datetime | None,
+    ) -> Conversation:
+        """One turn as it is stored: a conversation of one, at the agent's node."""
+        _ensure_text(thread_id, "thread_id")
+        _ensure_text(text, "text")
+        calls = parse(_TOOL_CALLS, tool_calls, what="`tool_calls`")
+        with _refusing("turn"):
+            return Conversation(
+                turns=(Turn(role=role, text=trimmed(text), at=at, tool_calls=calls),),
+                meta=MemoryMeta(
+                    namespace=self.node,
+                    thread_id=thread_id,
+                    turns=TurnRange(first=turn_index, last=turn_index),
+                    agent_id=self.agent_id,
+                    source=SourceRef(kind=SourceKind.CONVERSATION, id=thread_id),
+                    observed_at=at,
+                ),
+            )
+
+
+def _nothing_read(request: HolisticRecall, failure: BaseException) -> ContextPack:
+    reason = reason_of(failure)
+    skipped = tuple(SkippedSection(heading=section.heading, reason=reason) for section in request.sections)
+    return ContextPack(markdown="", tokens=0, skipped=skipped, engine="unknown")
+
+
+def _gist(turns: Sequence[Turn]) -> str:
+    """The start of every turn, oldest first, in equal shares."""
+    said = [trimmed(turn.text) for turn in turns if not is_blank(turn.text)]
+    share = max(GIST_CHARACTERS // max(len(said), 1), MIN_GIST_SHARE)
+    return "\n".join(text[:share] for text in said)
+
+
+def _at_least_0(in_prompt_from: int) -> int:
+    if in_prompt_from < 0:
+        raise InvalidRequestError(f"`in_prompt_from` is {in_prompt_from}; it is at least 0")
+    return in_prompt_from
+
+
+def _ensure_text(text: str, name: str) -> None:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise InvalidRequestError(f"`{name}` is a text, not {type(text).__name__}")
+    if is_blank(text):
+        raise InvalidRequestError(f"`{name}` is blank")
+
+
+@contextmanager
+def _refusing(what: str) -> Generator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise InvalidRequestError(f"{what}: {explain(error)}") from None

@@ -1,0 +1,41 @@
+"""A context pack: what a holistic recall answers, ready for the prompt."""
+
+from tinymemory.model import Value
+
+CHARACTERS_PER_TOKEN = 4
+
+
+class PackSection(Value):
+    """One section that made it into the pack."""
+
+    heading: str
+    refs: tuple[str, ...]
+    """The ids of the items it lists, or of those its answer cites."""
+
+
+class SkippedSection(Value):
+    """One section that had nothing to show."""
+
+    heading: str
+    reason: str
+    """`empty`, or the error."""
+
+
+class ContextPack(Value):
+    """One block of markdown within a budget."""
+
+    markdown: str
+    """Empty when nothing was found."""
+    tokens: int
+    """A quarter of the characters, rounded up."""
+    refs: tuple[str, ...] = ()
+    """The ids of all that is shown or cited, in the order of their first citation."""
+    sections: tuple[PackSection, ...] = ()
+    skipped: tuple[SkippedSection, ...] = ()
+    engine: str
+    """The id of the engine that was read."""
+
+
+def tokens_of(characters: int) -> int:
+    """How many tokens that many characters count as."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
