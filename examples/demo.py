@@ -30,7 +30,6 @@ from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from workers.connection import open_ledger
 
 from tinymemory import (
     AgentMemory,
@@ -44,6 +43,7 @@ from tinymemory import (
     Turn,
 )
 from workers import Enqueued, MemoryJobs, WorkerSettings
+from workers.access import open_ledger
 from workers.ledger import HistoryView, JobView, Ledger, StatsView
 
 HERE = Path(__file__).parent
@@ -70,6 +70,7 @@ class Tally:
     merged: int = 0
 
     def count(self, reports: Iterable[Enqueued]) -> None:
+        """Add what one call enqueued."""
         for report in reports:
             self.enqueued += 1
             self.merged += report.state == "merged"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tinymemory.errors import InvalidRequestError, NotFoundError
 from tinymemory.namespace import Namespace
+from workers.access import open_ledger
 from workers.commands.output import (
     Column,
     JsonOption,
@@ -27,7 +28,6 @@ from workers.commands.output import (
     state_text,
     table,
 )
-from workers.connection import open_ledger
 from workers.ledger import (
     BreakerView,
     HistoryView,
@@ -61,7 +61,7 @@ class Changed(BaseModel):
 class Stats(StatsView):
     """`jobs stats`: the ledger, and the host's spool beside it."""
 
-    spool: SpoolStats | None
+    spool: SpoolStats
 
 
 @jobs.command("list")
@@ -156,13 +156,14 @@ def erase(
     as_json: JsonOption = False,
 ) -> None:
     """Remove every trace of a tenant from the ledger and the spool; its memory is not touched."""
-    place = str(Namespace.parse(root))
+    place = Namespace.parse(root)
     confirm(f"Erase every job, dead letter, history record and spooled line of {place}?", yes=yes)
     settings = WorkerSettings.load()
-    records = _with_ledger(lambda ledger: ledger.erase(place))
-    lines = Spool.from_settings(settings).erase(place) if settings.spool_dir else 0
+    records = _with_ledger(lambda ledger: ledger.erase(str(place)))
+    spool = _spool(settings)
+    lines = spool.erase(place) if spool else 0
     if as_json:
-        print_json({"root": place, "records": records, "spool_lines": lines})
+        print_json({"root": str(place), "records": records, "spool_lines": lines})
     else:
         console().print(f"erased {records} records and {lines} spooled lines of {place}")
 
@@ -261,10 +262,14 @@ def _print(rows: list[T], columns: list[Column[T]], as_json: bool, *, nothing: s
 
 
 async def _read_stats(ledger: Ledger) -> Stats:
-    settings = WorkerSettings.load()
-    spool = Spool.from_settings(settings).stats() if settings.spool_dir else None
+    spool = _spool(WorkerSettings.load())
     found = await ledger.stats()
-    return Stats(**{name: getattr(found, name) for name in StatsView.model_fields}, spool=spool)
+    counted = {name: getattr(found, name) for name in StatsView.model_fields}
+    return Stats(**counted, spool=spool.stats() if spool else SpoolStats())
+
+
+def _spool(settings: WorkerSettings) -> Spool | None:
+    return Spool(settings.spool_dir, limit=settings.spool_limit) if settings.spool_dir else None
 
 
 def _stats_view(found: Stats) -> RenderableType:
@@ -277,7 +282,7 @@ def _stats_view(found: Stats) -> RenderableType:
         lines.append(Text(f"oldest due for {duration(found.oldest_due_age_s)}"))
     if found.breakers:
         lines.append(table(found.breakers, _BREAKER_COLUMNS, width=200))
-    if found.spool is not None and found.spool.lines:
+    if found.spool.lines:
         lines.append(Text(f"spool: {found.spool.lines} jobs in {found.spool.files} files", style="yellow"))
     return Group(*lines)
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -120,6 +120,8 @@ def _plain(value: Any) -> Any:
             return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
         case datetime():
             return instant_text(value)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case list() | tuple():
