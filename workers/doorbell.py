@@ -1,0 +1,86 @@
+"""The doorbell: the broker's message that tells some worker to begin a claimed job."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUntypedFunctionDecorator=false, reportOptionalSubscript=false, reportOptionalMemberAccess=false
+# Celery and Kombu ship no types; what is taken from them is narrowed where it leaves this module.
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from workers.ledger import Doorbell, Lease
+from workers.routing import message_priority
+
+TASK_BY_TYPE = {
+    "build_beliefs": "tinymemory.build_beliefs",
+    "ingest_brain": "tinymemory.ingest_brain",
+}
+PUBLISH_RETRIES: dict[str, Any] = {
+    "max_retries": 1,
+    "interval_start": 0.1,
+    "interval_step": 0.1,
+    "interval_max": 0.2,
+}
+"""One more try; what then is not published goes back to the ledger, which the next sweep asks again."""
+
+log = logging.getLogger(__name__)
+
+
+class Bell(Protocol):
+    """What rings doorbells."""
+
+    def ring(self, doorbells: Sequence[Doorbell]) -> list[Lease]:
+        """Publish a message for each, in order; those that could not be published, to be given back."""
+        ...
+
+
+class BrokerBell:
+    """Rings through the Celery app's broker.  Blocks for as long as the broker's timeouts allow."""
+
+    def __init__(self, app: Celery, *, redis_is_broker: bool) -> None:
+        self._app = app
+        self._redis_is_broker = redis_is_broker
+
+    def ring(self, doorbells: Sequence[Doorbell]) -> list[Lease]:
+        """Publish a message for each, in order; those that could not be published, to be given back.
+
+        The first failure ends it: what one message could not do in its time, the rest will not do
+        either, and each would wait as long.
+        """
+        if not doorbells:
+            return []
+        try:
+            with self._app.producer_or_acquire() as producer:
+                for rung, doorbell in enumerate(doorbells):
+                    try:
+                        self._publish(doorbell, producer)
+                    except OperationalError as error:
+                        log.warning(
+                            "doorbells_unpublished",
+                            extra={"count": len(doorbells) - rung, "error": type(error).__name__},
+                        )
+                        return [left.lease for left in doorbells[rung:]]
+        except (OperationalError, OSError) as error:
+            log.warning(
+                "doorbells_unpublished", extra={"count": len(doorbells), "error": type(error).__name__}
+            )
+            return [doorbell.lease for doorbell in doorbells]
+        return []
+
+    def _publish(self, doorbell: Doorbell, producer: Any) -> None:
+        self._app.send_task(
+            TASK_BY_TYPE[doorbell.type],
+            args=[doorbell.lease.key, doorbell.lease.token],
+            task_id=doorbell.lease.task_id,
+            queue=doorbell.queue,
+            priority=message_priority(doorbell.priority, redis_is_broker=self._redis_is_broker),
+            argsrepr=doorbell.scope,
+            kwargsrepr="",
+            producer=producer,
+            retry=True,
+            retry_policy=PUBLISH_RETRIES,
+            ignore_result=True,
+        )

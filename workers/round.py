@@ -1,0 +1,189 @@
+"""One round of what keeps the jobs moving: reap, probe, reconcile, claim and ring.
+
+The beat asks for it, `tinymemory sweep` does it alone, and any number of them at once are safe:
+every step is one atomic transition of the ledger.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+from redis.exceptions import RedisError
+
+from tinymemory.engine import HealthState
+from tinymemory.jobs import BuildBeliefs
+from tinymemory.namespace import Namespace, Reach
+from tinymemory.query import ConsolidateRequest
+from workers.doorbell import Bell
+from workers.engines import EngineCache
+from workers.intake import Intake
+from workers.ledger import JobState, Ledger, NewJob, Party, Probe
+from workers.redaction import Redactor
+from workers.routing import job_queues
+from workers.settings import WorkerSettings
+
+HEALTH_SECONDS = 10.0
+"""How long an engine may take to say how it is."""
+_REAP_ROUNDS = 50
+_PARTIES = 100
+_TOGETHER = 8
+"""Engines asked at a time."""
+_REBUILT = frozenset({JobState.DONE, JobState.UNKNOWN})
+"""What an engine's own word starts again.  What is owed runs anyway, and what is dead or was
+cancelled waits for a person: asked for every minute, it would fail every minute."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class SweepReport(BaseModel):
+    """What one round did; `tinymemory sweep` prints it as one JSON line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    claimed: int = 0
+    published: int = 0
+    """Doorbells rung; what was claimed and could not be published went back."""
+    folded: int = 0
+    reaped: int = 0
+    """Jobs taken back from whoever fell silent."""
+    probed: int = 0
+    """Parked engines asked how they are."""
+    due_left: int = 0
+    """Due, and not claimed: held by a cap, or by a broker that is away."""
+    errors: list[str] = Field(default_factory=list[str])
+
+
+class Round:
+    """The steps of a round, and the nightly and daily ones beside it."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        bell: Bell,
+        engines: EngineCache,
+        *,
+        settings: WorkerSettings,
+        redactor: Redactor,
+    ) -> None:
+        self._ledger = ledger
+        self._bell = bell
+        self._engines = engines
+        self._settings = settings
+        self._redactor = redactor
+        self._intake = Intake(settings)
+
+    async def sweep(self) -> SweepReport:
+        """Reap, probe, reconcile, claim and ring.  What fails is listed, and the rest goes on.
+
+        Raises:
+            RedisError: The ledger does not answer.
+        """
+        reaped = await self.reap()
+        probed, probe_errors = await self._probe()
+        errors = [*probe_errors, *await self._reconcile()]
+        claimed = published = folded = 0
+        for queue in await self._queues():
+            found = await self._ledger.claim(queue)
+            unrung = await asyncio.to_thread(self._bell.ring, found.doorbells)
+            if unrung:
+                await self._ledger.give_back(unrung)
+                errors.append(f"{queue}: {len(unrung)} could not be published, the broker does not answer")
+            claimed += len(found.doorbells)
+            published += len(found.doorbells) - len(unrung)
+            folded += found.folded
+        stats = await self._ledger.stats()
+        return SweepReport(
+            claimed=claimed,
+            published=published,
+            folded=folded,
+            reaped=reaped,
+            probed=probed,
+            due_left=stats.due,
+            errors=errors,
+        )
+
+    async def reap(self) -> int:
+        """Take back what whoever had it has fallen silent about; how many jobs."""
+        taken = 0
+        for _ in range(_REAP_ROUNDS):
+            reaped = await self._ledger.reap()
+            taken += reaped.returned + reaped.lost
+            if not reaped.more:
+                break
+        return taken
+
+    async def probe(self) -> int:
+        """Ask the parked engines whose turn it is how they are; how many were asked."""
+        probed, errors = await self._probe()
+        for error in errors:
+            log.warning("probe_failed", extra={"error": error})
+        return probed
+
+    async def full_build(self) -> int:
+        """Enqueue a build of everything for each party with writes since its last; how many."""
+        enqueued = 0
+        while active := await self._ledger.active(_PARTIES):
+            for writer in active:
+                everything = Reach.subtree(Namespace.parse(writer.party.root))
+                builds = self._builds(writer.party, ConsolidateRequest(reach=everything))
+                await self._ledger.enqueue(builds, by_host=False)
+                await self._ledger.full_build_enqueued(writer)
+            enqueued += len(active)
+        return enqueued
+
+    async def prune(self) -> int:
+        """Forget parties that have been idle for a long time; how many."""
+        return await self._ledger.prune()
+
+    # -- the steps
+
+    async def _queues(self) -> list[str]:
+        known = await self._ledger.queues()
+        return list(dict.fromkeys([*job_queues(self._settings), *known]))
+
+    async def _probe(self) -> tuple[int, list[str]]:
+        probes = await self._ledger.probes()
+        return len(probes), await self._each(probes, self._ask)
+
+    async def _ask(self, probe: Probe) -> None:
+        async with self._engines.engine(Party(probe.via, probe.profile)) as engine:
+            health = await asyncio.wait_for(engine.health(), HEALTH_SECONDS)
+        log.info("probed", extra={"profile": probe.profile, "root": probe.root, "state": health.state.value})
+        if health.state is not HealthState.DOWN:
+            await self._ledger.close_breaker(probe.profile, probe.root)
+
+    async def _reconcile(self) -> list[str]:
+        parties = await self._ledger.to_reconcile(_PARTIES, every=self._settings.sweep_interval)
+        return await self._each(parties, self._enqueue_unbuilt)
+
+    async def _enqueue_unbuilt(self, party: Party) -> None:
+        async with self._engines.engine(party) as engine:
+            owed = await engine.unbuilt(Reach.subtree(Namespace.parse(party.root)))
+        for request in owed:
+            for job in self._builds(party, request):
+                if (await self._ledger.status(job.key)).state in _REBUILT:
+                    await self._ledger.enqueue([job], by_host=False)
+
+    def _builds(self, party: Party, request: ConsolidateRequest) -> list[NewJob]:
+        return self._intake.new_jobs(BuildBeliefs(request), root=party.root, profile=party.profile)
+
+    async def _each(self, things: Iterable[T], do: Callable[[T], Awaitable[None]]) -> list[str]:
+        """Do it for each, a few at a time; the errors, sanitised."""
+        gate = asyncio.Semaphore(_TOGETHER)
+
+        async def one(thing: T) -> str | None:
+            async with gate:
+                try:
+                    await do(thing)
+                except RedisError:
+                    raise
+                except Exception as error:  # one tenant's engine is not the others' round
+                    kept = self._redactor.error(error)
+                    return f"{thing}: {kept.kind}: {kept.message}"
+                return None
+
+        return [error for error in await asyncio.gather(*map(one, things)) if error is not None]

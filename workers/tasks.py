@@ -1,0 +1,75 @@
+"""Celery's functions: each parses, hands to the process's runtime, returns.  The ledger decides the rest."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUntypedFunctionDecorator=false, reportOptionalSubscript=false, reportOptionalMemberAccess=false
+# Celery and Kombu ship no types; what is taken from them is narrowed where it leaves this module.
+
+from typing import Any
+
+from celery import Celery, Task
+from celery.exceptions import Ignore, Retry
+
+from tinymemory.errors import TinyMemoryError
+from workers.ledger import JobKey, Lease
+from workers.runs import Ended, Verdict
+from workers.runtime import RuntimeHolder
+
+
+class JobDeadError(TinyMemoryError):
+    """The job was given up; its dead letter says what it was."""
+
+
+def register_tasks(app: Celery, runtimes: RuntimeHolder) -> None:
+    """Give the app its tasks."""
+
+    def runtime(task: Any) -> Any:
+        return runtimes.get(task.request.hostname)
+
+    # Their rows in Flower are sent by the runs themselves (see workers.events).
+    job_options: dict[str, Any] = {"bind": True, "send_events": False, "max_retries": None}
+
+    @app.task(name="tinymemory.build_beliefs", **job_options)
+    def build_beliefs(self: Any, key: str, token: int) -> str:
+        return told(runtime(self).answer(Lease(JobKey(key), token), queue_of(self)))
+
+    @app.task(name="tinymemory.ingest_brain", **job_options)
+    def ingest_brain(self: Any, key: str, token: int) -> str:
+        return told(runtime(self).answer(Lease(JobKey(key), token), queue_of(self)))
+
+    @app.task(name="tinymemory.sweep", bind=True)
+    def sweep(self: Any) -> dict[str, Any]:
+        return runtime(self).call(runtime(self).round.sweep).model_dump()
+
+    @app.task(name="tinymemory.reap", bind=True)
+    def reap(self: Any) -> int:
+        return runtime(self).call(runtime(self).round.reap)
+
+    @app.task(name="tinymemory.probe", bind=True)
+    def probe(self: Any) -> int:
+        return runtime(self).call(runtime(self).round.probe)
+
+    @app.task(name="tinymemory.full_build", bind=True)
+    def full_build(self: Any) -> int:
+        return runtime(self).call(runtime(self).round.full_build)
+
+    @app.task(name="tinymemory.prune", bind=True)
+    def prune(self: Any) -> int:
+        return runtime(self).call(runtime(self).round.prune)
+
+
+def told(ended: Ended) -> str:
+    """What Celery is told of a doorbell's end: a result, or the exception that stands for it."""
+    match ended.verdict:
+        case Verdict.SERVED:
+            return ended.result
+        case Verdict.AGAIN:
+            raise Retry(ended.why)
+        case Verdict.DEAD:
+            raise JobDeadError(ended.why)
+        case Verdict.STALE | Verdict.CANCELLED:
+            raise Ignore
+
+
+def queue_of(task: Task[Any, Any]) -> str:
+    """The queue the doorbell rang in."""
+    return (task.request.delivery_info or {}).get("routing_key") or ""
