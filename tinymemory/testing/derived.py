@@ -1,8 +1,10 @@
 """What a loopback server derives from its events: facts, after a delay, and the beliefs built of them."""
 
+import itertools
 import json
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from tinymemory.testing.clock import Clock
@@ -10,6 +12,14 @@ from tinymemory.testing.event import Event
 from tinymemory.testing.knobs import Knobs
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    number: int
+    """In the order beliefs were built."""
+    shown: Json
+    searchable: str
 
 
 class Derived:
@@ -22,10 +32,10 @@ class Derived:
     def __init__(self, clock: Clock, knobs: Knobs) -> None:
         self._clock = clock
         self._knobs = knobs
+        self._numbers = itertools.count()
         self._expected: deque[Event] = deque()
-        self._beliefs: dict[str, Json] = {}
-        """By the event they were built from; in the order they were built."""
-        self._added: list[Json] = []
+        self._beliefs: dict[str, dict[str, _Belief]] = {}
+        """By scope, then by the event they were built from."""
 
     def expect(self, event: Event) -> None:
         """Wait for an event's fact, to build a belief of it unasked."""
@@ -43,8 +53,9 @@ class Derived:
     def build(self, scope: str, events: list[Event]) -> Json:
         """Make a belief of every fact of a scope that has none yet, and count what happened."""
         self._build_expected()
+        held = self._beliefs.get(scope, {})
         facts = [event for event in events if self.has_fact(event)]
-        due = [event for event in facts if event.id not in self._beliefs]
+        due = [event for event in facts if event.id not in held]
         reasons = {
             "facts_pending_extraction": sum(map(self.is_pending, events)),
             "extraction_disabled": sum(not event.extracts for event in events),
@@ -62,41 +73,50 @@ class Derived:
             "reasons": {cause: count for cause, count in reasons.items() if count},
         }
 
-    def beliefs(self, scopes: Collection[str]) -> list[Json]:
-        """The beliefs of some scopes, newest first."""
+    def scopes(self) -> list[str]:
+        """The scopes that may hold a belief."""
         self._build_expected()
-        return [
-            belief
-            for belief in (*reversed(self._added), *reversed(self._beliefs.values()))
-            if belief.get("scope") in scopes
-        ]
+        return list(self._beliefs)
 
-    def scopes(self) -> set[str]:
-        """The scopes that hold a belief."""
+    def beliefs(self, scopes: Iterable[str], words: Collection[str] = ()) -> Iterator[Json]:
+        """The beliefs of some scopes, newest first; given words, those whose JSON has one of them."""
         self._build_expected()
-        return {str(belief.get("scope")) for belief in (*self._added, *self._beliefs.values())}
+        found = [belief for scope in scopes for belief in self._beliefs.get(scope, {}).values()]
+        found.sort(key=lambda belief: -belief.number)
+        return (belief.shown for belief in found if _mentions(belief.searchable, words))
+
+    def facts(self, events: Iterable[Event], words: Collection[str] = ()) -> Iterator[Json]:
+        """The facts of some events, in their order; given words, those whose JSON has one of them."""
+        for event in events:
+            if self.has_fact(event):
+                fact = {"id": f"fact_{event.id}", "scope": event.scope, "source": event.id}
+                fact["text"] = event.own_text
+                if _mentions(_searchable(fact) if words else "", words):
+                    yield fact
 
     def add(self, belief: Json) -> None:
         """Put a belief nothing was built from."""
-        self._added.append(belief)
+        self._keep(str(belief.get("scope")), f"added {next(self._numbers)}", belief)
 
-    def forget(self, event_ids: Iterable[str]) -> int:
+    def forget(self, events: Iterable[Event]) -> int:
         """Remove the beliefs built from some events; returns how many."""
         self._build_expected()
-        return sum(self._beliefs.pop(id_, None) is not None for id_ in event_ids)
+        return sum(self._beliefs.get(event.scope, {}).pop(event.id, None) is not None for event in events)
 
     def forget_scope(self, scope: str) -> int:
         """Remove all beliefs of a scope; returns how many."""
-        count = len(self.beliefs({scope}))
-        self._beliefs = {id_: belief for id_, belief in self._beliefs.items() if belief["scope"] != scope}
-        self._added = [belief for belief in self._added if belief.get("scope") != scope]
-        return count
+        self._build_expected()
+        return len(self._beliefs.pop(scope, {}))
 
     def _build_expected(self) -> None:
         # Nobody can tell a belief built the moment its fact was there from one built when somebody looks.
         while self._expected and (self._expected[0].gone or self.has_fact(self._expected[0])):
             event = self._expected.popleft()
-            if self._knobs.auto_build and not event.gone and event.id not in self._beliefs:
+            if (
+                self._knobs.auto_build
+                and not event.gone
+                and event.id not in self._beliefs.get(event.scope, {})
+            ):
                 self._believe(event)
 
     def _believe(self, event: Event) -> Json:
@@ -113,16 +133,17 @@ class Derived:
             },
             "valid_from": event.seen_at.isoformat(),
         }
-        self._beliefs[event.id] = belief
+        return self._keep(event.scope, event.id, belief)
+
+    def _keep(self, scope: str, source: str, belief: Json) -> Json:
+        kept = _Belief(next(self._numbers), belief, _searchable(belief))
+        self._beliefs.setdefault(scope, {})[source] = kept
         return belief
 
 
-def fact_of(event: Event) -> Json:
-    """The fact drawn from one event."""
-    return {"id": f"fact_{event.id}", "scope": event.scope, "source": event.id, "text": event.own_text}
+def _searchable(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False).lower()
 
 
-def mentions(value: Json, words: Collection[str]) -> bool:
-    """Whether one of the words is in a fact's or a belief's JSON; true when there are none."""
-    text = json.dumps(value, ensure_ascii=False).lower()
+def _mentions(text: str, words: Collection[str]) -> bool:
     return not words or any(word in text for word in words)

@@ -13,7 +13,8 @@ from tinymemory.testing.schema import AppendBody
 class Event:
     """One stored event."""
 
-    id: str
+    number: int
+    """Counts up over a log's life, from 1."""
     scope: str
     modality: str
     role: str
@@ -35,10 +36,10 @@ class Event:
         self.searchable = self.text.lower()
 
     @classmethod
-    def of(cls, body: AppendBody, *, id_: str, recorded_at: datetime, written: float) -> "Event":
+    def of(cls, body: AppendBody, *, number: int, recorded_at: datetime, written: float) -> "Event":
         """The event an accepted append becomes."""
         return cls(
-            id=id_,
+            number=number,
             scope=body.scope,
             modality=body.modality,
             role=body.content.role,
@@ -51,6 +52,11 @@ class Event:
             extracts=body.directives.extract != [],
             key=body.idempotency_key,
         )
+
+    @property
+    def id(self) -> str:
+        """What it is called on the wire."""
+        return f"evt_{self.number}"
 
     @property
     def seen_at(self) -> datetime:

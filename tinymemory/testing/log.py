@@ -68,7 +68,7 @@ class EventLog:
         self._knobs = knobs
         self._closed_types = closed_types
         self._count = self._audits = self._erasures = 0
-        self._scopes: dict[str, list[Event]] = {}
+        self._scopes: dict[str, _Scope] = {}
         self._keys: dict[str, _Key] = {}
         self.generation = 0
         """Counts the removals of events; a pack of an older one is dropped."""
@@ -104,16 +104,17 @@ class EventLog:
 
     def newest_first(self, scope: str, labels: list[str]) -> list[Event]:
         """The events of exactly this scope that carry one of the labels (any, when none is named)."""
-        return [event for event in reversed(self._scopes.get(scope, ())) if event.carries_any(labels)]
+        held = self._scopes.get(scope)
+        return held.newest_first(labels) if held else []
 
     def within(self, scope: str, view: str) -> list[Event]:
         """The events a view of a scope reads, oldest first."""
         if view == "granular":
-            return list(self._scopes.get(scope, ()))
+            return self.events(scope)
         paths = [path for path in self._scopes if is_within(path, scope)]
         if view == "holistic":
             paths += [path for path in self._scopes if path != scope and is_within(scope, path)]
-        events = [event for path in paths for event in self._scopes[path]]
+        events = [event for path in paths for event in self._scopes[path].events]
         return sorted(events, key=_written_order)
 
     def forget(self, body: dict[str, Any]) -> Forgotten:
@@ -133,13 +134,13 @@ class EventLog:
             )
         if len(ids) > MAX_FORGET_IDS:
             raise invalid_body(f"selector.memory_ids: over {MAX_FORGET_IDS}")
-        own = self._scopes.get(parsed.scope, [])
+        own = self.events(parsed.scope)
         if parsed.confirm_all:
             return self._forget_all(parsed.scope, own, cascade)
         wanted = set(ids)
         named = [event for event in own if event.id in wanted]
         redacted = named if cascade == "redact_events" else []
-        beliefs = 0 if cascade == "none" else self.derived.forget(event.id for event in named)
+        beliefs = 0 if cascade == "none" else self.derived.forget(named)
         self._remove(redacted, release_keys=True)
         return Forgotten(len(redacted), beliefs, len(ids), len(named))
 
@@ -157,8 +158,8 @@ class EventLog:
         """
         paths = [path for path in self._scopes if is_within(path, scope)]
         for path in paths:
-            self.derived.forget(event.id for event in self._scopes[path])
-            self._remove(list(self._scopes[path]), release_keys=path == scope)
+            self.derived.forget_scope(path)
+            self._remove(self.events(path), release_keys=path == scope)
         self.generation += 1
         return len(paths)
 
@@ -183,23 +184,24 @@ class EventLog:
 
     def events(self, scope: str) -> list[Event]:
         """The events of exactly this scope, oldest first."""
-        return list(self._scopes.get(scope, ()))
+        held = self._scopes.get(scope)
+        return list(held.events) if held else []
 
     def pending(self, scope: str) -> int:
         """How many facts of a scope are still to be extracted."""
-        return sum(self.derived.is_pending(event) for event in self._scopes.get(scope, ()))
+        return sum(map(self.derived.is_pending, self.events(scope)))
 
     def extracted(self, scope: str) -> int:
         """How many facts of a scope are there."""
-        return sum(self.derived.has_fact(event) for event in self._scopes.get(scope, ()))
+        return sum(map(self.derived.has_fact, self.events(scope)))
 
     def build(self, scope: str) -> dict[str, Any]:
         """Build a scope's beliefs, as the route does."""
-        return self.derived.build(scope, self._scopes.get(scope, []))
+        return self.derived.build(scope, self.events(scope))
 
     def beliefs(self, scope: str) -> list[dict[str, Any]]:
         """A scope's beliefs, newest first."""
-        return self.derived.beliefs({scope})
+        return list(self.derived.beliefs([scope]))
 
     def add_belief(self, belief: dict[str, Any]) -> None:
         """Put a belief of a test's own making where its `scope` says: contested, malformed, foreign."""
@@ -207,15 +209,14 @@ class EventLog:
 
     def lose_last(self, scope: str) -> None:
         """Lose the newest event of a scope and its key, as if it had never been written."""
-        event = self._scopes[scope][-1]
-        self.derived.forget([event.id])
+        event = self._scopes[scope].events[-1]
+        self.derived.forget([event])
         self._remove([event], release_keys=True, drop_packs=False)
 
     def drop_scope(self, path: str) -> None:
         """Forget that a scope was ever registered, and what it holds."""
-        events = self._scopes.get(path, [])
-        self.derived.forget(event.id for event in events)
-        self._remove(list(events), release_keys=True)
+        self.derived.forget_scope(path)
+        self._remove(self.events(path), release_keys=True)
         self._scopes.pop(path, None)
 
     # Inside.
@@ -228,21 +229,20 @@ class EventLog:
         self._count += 1
         event = Event.of(
             body,
-            id_=f"evt_{self._count}",
+            number=self._count,
             recorded_at=self._clock.now(),
             written=self._clock.seconds(),
         )
-        self._scopes.setdefault(event.scope, []).append(event)
+        self._scopes.setdefault(event.scope, _Scope()).add(event)
         self.derived.expect(event)
         return event
 
     def _forget_all(self, scope: str, own: list[Event], cascade: str) -> Forgotten:
         if cascade == "none":
             return Forgotten(0, 0, len(own), len(own))
-        removed = list(own)
         beliefs = self.derived.forget_scope(scope)
-        self._remove(removed, release_keys=False)
-        return Forgotten(len(removed), beliefs, len(removed), len(removed))
+        self._remove(own, release_keys=False)
+        return Forgotten(len(own), beliefs, len(own), len(own))
 
     def _remove(self, events: Iterable[Event], *, release_keys: bool, drop_packs: bool = True) -> None:
         gone: defaultdict[str, set[str]] = defaultdict(set)
@@ -252,13 +252,39 @@ class EventLog:
             if release_keys and event.key is not None:
                 self._keys.pop(event.key, None)
         for scope, ids in gone.items():
-            self._scopes[scope] = [event for event in self._scopes[scope] if event.id not in ids]
+            self._scopes[scope].remove(ids)
         if gone and drop_packs:
             self.generation += 1
 
 
+class _Scope:
+    """The events of one scope, oldest first, and by label: lookups are by label, and many."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._by_label: defaultdict[str, list[Event]] = defaultdict(list)
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        for label in set(event.labels):
+            self._by_label[label].append(event)
+
+    def newest_first(self, labels: list[str]) -> list[Event]:
+        if not labels:
+            return self.events[::-1]
+        found = {event.id: event for label in labels for event in self._by_label.get(label, ())}
+        return sorted(found.values(), key=_written_order, reverse=True)
+
+    def remove(self, ids: set[str]) -> None:
+        left = [event for event in self.events if event.id not in ids]
+        self.events = []
+        self._by_label.clear()
+        for event in left:
+            self.add(event)
+
+
 def _written_order(event: Event) -> int:
-    return int(event.id.removeprefix("evt_"))
+    return event.number
 
 
 def _ensure_labels(labels: list[str]) -> None:

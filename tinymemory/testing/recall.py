@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from tinymemory.testing.clock import Clock
-from tinymemory.testing.derived import fact_of, mentions
 from tinymemory.testing.event import Event, cut_to_bytes
 from tinymemory.testing.knobs import Knobs
 from tinymemory.testing.log import EventLog
@@ -118,14 +118,13 @@ class Packs:
         if layer == "events":
             return shown
         limit = body.budgets.per_layer_limits.get(layer, 0)
-        words = query_words(body.query)
+        words, derived = query_words(body.query), self._log.derived
         if layer == "beliefs":
-            scopes = {path for path in self._log.derived.scopes() if _is_viewed(path, body)}
-            return [belief for belief in self._log.derived.beliefs(scopes) if mentions(belief, words)][:limit]
+            scopes = [path for path in derived.scopes() if _is_viewed(path, body)]
+            return list(islice(derived.beliefs(scopes, words), limit))
         if layer == "facts":
-            events = self._log.within(body.scope, body.view)[::-1]
-            facts = (fact_of(event) for event in events if self._log.derived.has_fact(event))
-            return [fact for fact in facts if mentions(fact, words)][:limit]
+            newest = reversed(self._log.within(body.scope, body.view))
+            return list(islice(derived.facts(newest, words), limit))
         return []
 
 

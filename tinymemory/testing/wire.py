@@ -74,11 +74,10 @@ class Wire(ABC):
             self._spend(token)
             route = self.route(request)
             return self.missing() if route is None else await route(request)
-        except RateLimitedError as refused:
-            answer = self.failure(refused)
-            return Answer(answer.status, answer.body, self._limit_headers(request))
         except RefusalError as refused:
-            return self.failure(refused)
+            answer = self.failure(refused)
+            headers = self._limit_headers(request) if answer.status == 429 else {}
+            return Answer(answer.status, answer.body, headers)
 
     # The gate.
 
