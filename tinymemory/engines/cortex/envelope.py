@@ -13,8 +13,9 @@ from tinymemory.items import Float32, LearningKind, Role, compact_json
 from tinymemory.meta import ItemKind, MemoryMeta, ToolCallRef
 from tinymemory.model import Instant, Value
 
+_FLOAT32_MAX = 3.4028234e38
 _Index = Annotated[int, Field(ge=0, strict=True)]
-_Confidence = Annotated[Float32, Field(strict=True, allow_inf_nan=False)]
+_Confidence = Annotated[Float32, Field(strict=True, ge=-_FLOAT32_MAX, le=_FLOAT32_MAX)]
 # Below this Python's own spelling of a number is not ours: `1e-05` for `0.00001`.
 _PLAIN = 1e-4
 
@@ -122,7 +123,7 @@ def parse_envelope(text: str, *, version: int) -> Envelope | None:
     """
     try:
         envelope = Envelope.model_validate_json(text, extra="ignore")
-    except (ValidationError, InvalidRequestError, UnicodeEncodeError):
+    except (ValidationError, InvalidRequestError, UnicodeEncodeError, OverflowError):
         return None
     is_complete = {"v", "text"} <= envelope.model_fields_set and (
         envelope.kind is not ItemKind.CONVERSATION or envelope.turn is not None

@@ -1,0 +1,78 @@
+"""Rankings of several scopes as one: rank by rank, each thing once."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeVar
+
+from tinymemory.engines.cortex.packs import Pack
+from tinymemory.engines.cortex.reader import Stored
+from tinymemory.engines.cortex.scope import Scope
+from tinymemory.engines.cortex.selection import Selection
+from tinymemory.meta import ItemKind
+from tinymemory.query import TimeHint
+
+T = TypeVar("T")
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """An item's best event in one scope's ranking."""
+
+    scope: Scope
+    stored: Stored
+
+
+def ranked(scope: Scope, pack: Pack, selection: Selection, kinds: Iterable[ItemKind]) -> list[Ranked]:
+    """What a pack holds of the wanted kinds that is selected, best first, each item at its best rank."""
+    kept = [
+        Ranked(scope, Stored(event.id, envelope))
+        for event in pack.events
+        if (envelope := event.envelope()) is not None
+        and envelope.kind in kinds
+        and selection.admits(envelope)
+    ]
+    return list(distinct(kept, _item_id))
+
+
+def interleaved(rankings: Iterable[Sequence[T]]) -> Iterator[T]:
+    """Every ranking's first, then every ranking's second, and so on."""
+    for row in zip_longest(*rankings, fillvalue=_ABSENT):
+        yield from (value for value in row if value is not _ABSENT)  # pyright: ignore[reportReturnType]
+
+
+def distinct(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
+    """The first of those with the same key."""
+    seen: set[Hashable] = set()
+    for value in values:
+        if key(value) not in seen:
+            seen.add(key(value))
+            yield value
+
+
+def lifted(merged: Sequence[Ranked], hint: TimeHint | None) -> list[Ranked]:
+    """Those observed on a hinted day first; the order within stays, and nothing is dropped.
+
+    The server lifts them within each scope, which interleaving the scopes would undo.
+    """
+    if hint is None:
+        return list(merged)
+
+    def is_elsewhen(entry: Ranked) -> bool:
+        at = entry.stored.envelope.meta.observed_at
+        try:
+            return at is None or not hint.covers(at)
+        except OverflowError:  # a day at either end of the calendar, in a zone where it is beyond it
+            return True
+
+    return sorted(merged, key=is_elsewhen)
+
+
+def merged(rankings: Iterable[Sequence[Ranked]], hint: TimeHint | None) -> list[Ranked]:
+    """Several scopes' rankings as one, each item once."""
+    return lifted(list(distinct(interleaved(rankings), _item_id)), hint)
+
+
+def _item_id(entry: Ranked) -> str:
+    return entry.stored.envelope.id
