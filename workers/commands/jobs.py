@@ -144,7 +144,7 @@ def drop(keys: KeysArgument = None, yes: YesOption = False, as_json: JsonOption 
         confirm(f"Drop {len(keys)} jobs?", yes=yes)
 
     async def cancel(ledger: Ledger) -> list[Changed]:
-        return [Changed(key=key, state=_known(key, await ledger.drop(key))) for key in keys]
+        return [Changed(key=key, state=_dropped(_known(key, await ledger.drop(key)))) for key in keys]
 
     _report(_with_ledger(cancel), as_json, "dropped")
 
@@ -236,6 +236,10 @@ def _known(key: str, state: JobState) -> JobState:
     if state is JobState.UNKNOWN:
         raise _unknown(key)
     return state
+
+
+def _dropped(found: JobState) -> JobState:
+    return found if found is JobState.DONE else JobState.CANCELLED
 
 
 def _unknown(key: str) -> NotFoundError:

@@ -65,7 +65,7 @@ def table(rows: Sequence[V], columns: Sequence[Column[V]], *, width: int) -> Tab
     for column in columns:
         grid.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(column.cell(row) for column in columns))
+        grid.add_row(*(_text(column.cell(row)) for column in columns))
     return grid
 
 
@@ -102,13 +102,18 @@ def confirm(question: str, *, yes: bool) -> None:
     typer.confirm(question, abort=True)
 
 
+def _text(cell: str | Text) -> Text:
+    # A plain string would be read as markup, and `[conversation]` taken for a colour.
+    return Text(cell) if isinstance(cell, str) else cell
+
+
 def _blocks(rows: Sequence[V], columns: Sequence[Column[V]]) -> Table:
     grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for row in rows:
         for column in columns:
-            grid.add_row(column.title, column.cell(row))
+            grid.add_row(column.title, _text(column.cell(row)))
         grid.add_row("", "")
     return grid
 
