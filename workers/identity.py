@@ -113,7 +113,7 @@ def parts_of(documents: Sequence[WeighedDocument]) -> Iterator[Sequence[WeighedD
     yield documents[start:]
 
 
-def batch_id(keys: Iterable[JobKey]) -> str:
+def batch_id(keys: Iterable[str]) -> str:
     """What the parts of one ingest have in common; the same ingest again has the same."""
     return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:20]
 
