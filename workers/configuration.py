@@ -46,6 +46,7 @@ def celery_configuration(settings: WorkerSettings) -> dict[str, Any]:
         # The ledger holds the outcome; a result backend would be a second truth.
         "result_backend": None,
         "task_ignore_result": True,
+        "result_expires": None,
         "worker_send_task_events": True,
         "task_send_sent_event": False,
         "worker_prefetch_multiplier": 1,

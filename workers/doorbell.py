@@ -36,6 +36,10 @@ class Bell(Protocol):
         """Publish a message for each, in order; those that could not be published, to be given back."""
         ...
 
+    def depth(self, queue: str) -> int | None:
+        """How many messages wait in a queue; None when the broker does not answer."""
+        ...
+
 
 class BrokerBell:
     """Rings through the Celery app's broker.  Blocks for as long as the broker's timeouts allow."""
@@ -70,6 +74,19 @@ class BrokerBell:
             return [doorbell.lease for doorbell in doorbells]
         return []
 
+    def depth(self, queue: str) -> int | None:
+        """How many messages wait in a queue; None when the broker does not answer."""
+        try:
+            with self._app.producer_or_acquire() as producer:
+                return queue_depth(producer.connection, queue)
+        except (OperationalError, OSError, *self._link_errors()) as error:
+            log.warning("broker_unreachable", extra={"error": type(error).__name__})
+            return None
+
+    def _link_errors(self) -> tuple[type[Exception], ...]:
+        connection = self._app.connection_for_write()
+        return (*connection.connection_errors, *connection.channel_errors)
+
     def _publish(self, doorbell: Doorbell, producer: Any) -> None:
         self._app.send_task(
             TASK_BY_TYPE[doorbell.type],
@@ -84,3 +101,13 @@ class BrokerBell:
             retry_policy=PUBLISH_RETRIES,
             ignore_result=True,
         )
+
+
+def queue_depth(connection: Any, queue: str) -> int:
+    """How many messages wait in a queue, 0 when there is none yet."""
+    # On a channel of its own: RabbitMQ closes one that asks for a queue that is not there.
+    with connection.channel() as channel:
+        try:
+            return channel.queue_declare(queue=queue, passive=True).message_count
+        except connection.channel_errors:
+            return 0

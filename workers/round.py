@@ -55,6 +55,7 @@ class SweepReport(BaseModel):
     due_left: int = 0
     """Due, and not claimed: held by a cap, or by a broker that is away."""
     errors: list[str] = Field(default_factory=list[str])
+    broker_answers: bool = Field(default=True, exclude=True)
 
 
 class Round:
@@ -86,15 +87,24 @@ class Round:
         probed, probe_errors = await self._probe()
         errors = [*probe_errors, *await self._reconcile()]
         claimed = published = folded = 0
+        broker_answers = True
         for queue in await self._queues():
-            found = await self._ledger.claim(queue)
+            room = await self._room(queue)
+            if room is None:
+                broker_answers = False
+                break
+            if room == 0:
+                continue
+            found = await self._ledger.claim(queue, room)
             unrung = await asyncio.to_thread(self._bell.ring, found.doorbells)
             if unrung:
                 await self._ledger.give_back(unrung)
-                errors.append(f"{queue}: {len(unrung)} could not be published, the broker does not answer")
+                broker_answers = False
             claimed += len(found.doorbells)
             published += len(found.doorbells) - len(unrung)
             folded += found.folded
+        if not broker_answers:
+            errors.append("the broker does not answer: what is due stays in the ledger")
         stats = await self._ledger.stats()
         return SweepReport(
             claimed=claimed,
@@ -104,6 +114,7 @@ class Round:
             probed=probed,
             due_left=stats.due,
             errors=errors,
+            broker_answers=broker_answers,
         )
 
     async def reap(self) -> int:
@@ -141,6 +152,15 @@ class Round:
 
     # -- the steps
 
+    async def _room(self, queue: str) -> int | None:
+        """How many doorbells the queue may still take; None when the broker does not say.
+
+        The ledger alone does not know: while no worker takes them, doorbells grow stale in the broker
+        and their jobs return, to be rung for again.
+        """
+        waiting = await asyncio.to_thread(self._bell.depth, queue)
+        return None if waiting is None else max(0, self._settings.max_in_flight - waiting)
+
     async def _queues(self) -> list[str]:
         known = await self._ledger.queues()
         return list(dict.fromkeys([*job_queues(self._settings), *known]))
@@ -157,7 +177,7 @@ class Round:
             await self._ledger.close_breaker(probe.profile, probe.root)
 
     async def _reconcile(self) -> list[str]:
-        parties = await self._ledger.to_reconcile(_PARTIES, every=self._settings.sweep_interval)
+        parties = await self._ledger.to_reconcile(_PARTIES, every=self._settings.sweep_interval / 2)
         return await self._each(parties, self._enqueue_unbuilt)
 
     async def _enqueue_unbuilt(self, party: Party) -> None:

@@ -1,0 +1,39 @@
+"""`tinymemory worker`: take doorbells and run jobs."""
+
+from typing import Annotated, Any
+
+import typer
+
+from workers.commands.celery_logging import LogLevelOption
+
+PoolOption = Annotated[str, typer.Option("--pool", "-P", help="threads, prefork or solo.")]
+ConcurrencyOption = Annotated[
+    int | None, typer.Option("--concurrency", "-c", min=1, help="Jobs at a time (8 threads unless told).")
+]
+QueuesOption = Annotated[
+    str | None, typer.Option("--queues", "-Q", help="Only these, split by commas; every queue unless told.")
+]
+HostnameOption = Annotated[
+    str | None, typer.Option("--hostname", "-n", help="The worker's name, such as worker1@%h.")
+]
+
+
+def worker(
+    pool: PoolOption = "threads",
+    concurrency: ConcurrencyOption = None,
+    queues: QueuesOption = None,
+    hostname: HostnameOption = None,
+    log_level: LogLevelOption = "INFO",
+) -> None:
+    """Run jobs until SIGTERM: what runs then may end within `shutdown_grace`, the rest is handed back."""
+    from workers.app import app  # Celery takes half a second, which other commands need not wait
+
+    started: Any = app.Worker(  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+        pool=pool,
+        concurrency=concurrency,
+        queues=queues,
+        hostname=hostname,
+        loglevel=log_level,
+    )
+    started.start()
+    raise typer.Exit(int(started.exitcode or 0))
