@@ -45,10 +45,11 @@ def test_a_key_names_what_it_is_and_whose() -> None:
 def test_keys_are_the_same_in_every_release() -> None:
     document = {"source": "pdf", "title": "Refunds", "text": "30 days", "mime": "application/pdf"}
 
-    assert (
-        job_key(ACME, "default", build(None, ItemKind.CONVERSATION)) == "build:team:acme:3bf5889f709d804d7fb7"
-    )
-    assert job_key(ACME, "default", ingest(document)) == "ingest:team:acme:I"
+    built = job_key(ACME, "default", build(None, ItemKind.CONVERSATION))
+    ingested = job_key(ACME, "default", ingest(document))
+
+    assert built == "build:team:acme:3bf5889f709d804d7fb7"
+    assert ingested == "ingest:team:acme:577feb411289f996a1fb"
 
 
 def test_the_root_and_the_profile_and_the_reach_are_part_of_a_key() -> None:
