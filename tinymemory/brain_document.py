@@ -47,15 +47,16 @@ class BrainDocument(Positional):
         return meta.model_copy(update={"source": SourceRef(kind=source.source_kind, id=meta.source.id)})
 
     def ensure_valid(self) -> None:
-        """Raise `InvalidRequestError` when the text is blank, naming the source."""
+        """Raise `InvalidRequestError` when the text is blank, naming the source, or no Unicode."""
         if is_blank(self.text):
             raise InvalidRequestError(f"the document of source `{self.source}` has no text")
+        self.ensure_encodable()
 
     def item(self, layout: MemoryLayout) -> Document:
         """The document as the brain stores it; its `fingerprint()` is the id it will have.
 
         Raises:
-            InvalidRequestError: The text is blank.
+            InvalidRequestError: The document is not valid.
         """
         self.ensure_valid()
         placed: dict[str, Any] = {"namespace": layout.brain(self.source), "agent_id": None}

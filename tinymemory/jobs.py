@@ -27,6 +27,8 @@ class BuildBeliefs(Positional):
 
         def __init__(self, request: ConsolidateRequest) -> None: ...
 
+        def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str:
         """`build_beliefs`."""
@@ -55,6 +57,8 @@ class IngestBrain(Positional):
     if TYPE_CHECKING:
 
         def __init__(self, documents: Sequence[BrainDocument]) -> None: ...
+
+        def __hash__(self) -> int: ...
 
     @property
     def name(self) -> str:

@@ -256,7 +256,7 @@ class AgentMemory:
         _ensure_text(text, "text")
         calls = parse(_TOOL_CALLS, tool_calls, what="`tool_calls`")
         with _refusing("turn"):
-            return Conversation(
+            item = Conversation(
                 turns=(Turn(role=role, text=trimmed(text), at=at, tool_calls=calls),),
                 meta=MemoryMeta(
                     namespace=self.node,
@@ -267,6 +267,8 @@ class AgentMemory:
                     observed_at=at,
                 ),
             )
+        item.validate_storable()
+        return item
 
 
 def _nothing_read(request: HolisticRecall, failure: BaseException) -> ContextPack:

@@ -92,7 +92,9 @@ def parse(kind: type[T] | TypeAdapter[T], data: Any, *, what: str) -> T:
 
 def explain(error: ValidationError) -> str:
     """The first fault of a validation, as `field: what is wrong`, without the input."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    # Where a dict or an instance will do, a faulty dict is no instance either: that is not the fault.
+    first = next((fault for fault in faults if fault["type"] != "is_instance_of"), faults[0])
     # Pydantic puts the tags of unions and its own function names between the field names.
     path = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
     fault = first["msg"][:1].lower() + first["msg"][1:]
