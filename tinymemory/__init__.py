@@ -11,6 +11,7 @@ from tinymemory.background import (
     parse_job,
 )
 from tinymemory.brain import Brain, BrainBatch, BrainDocument, Ingested
+from tinymemory.conformance import ConformanceError
 from tinymemory.engine import (
     MAX_STORE_MANY,
     EngineDescriptor,
@@ -117,6 +118,7 @@ __all__ = [
     "Citation",
     "ConfigError",
     "ConflictError",
+    "ConformanceError",
     "ConsolidateReceipt",
     "ConsolidateRequest",
     "ConsolidateStatus",

@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import ClassVar
 
@@ -217,20 +218,20 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-def _vector(text: str) -> Counter[int]:
+@lru_cache(maxsize=4096)
+def _vector(text: str) -> dict[int, float]:
     spaced = f" {' '.join(text.casefold().split())} "
     trigrams = (spaced[start : start + 3] for start in range(len(spaced) - 2))
     # A checksum and not `hash()`, which differs from one process to the next.
-    return Counter(zlib.crc32(trigram.encode("utf-8", "surrogatepass")) % _DIMENSIONS for trigram in trigrams)
+    counts = Counter(
+        zlib.crc32(trigram.encode("utf-8", "surrogatepass")) % _DIMENSIONS for trigram in trigrams
+    )
+    length = math.hypot(*counts.values())
+    return {dimension: count / length for dimension, count in counts.items()}
 
 
-def _cosine(one: Counter[int], other: Counter[int]) -> float:
-    product = sum(weight * other[dimension] for dimension, weight in one.items())
-    return product / (_length(one) * _length(other)) if product else 0.0
-
-
-def _length(vector: Counter[int]) -> float:
-    return math.sqrt(sum(weight * weight for weight in vector.values()))
+def _cosine(one: dict[int, float], other: dict[int, float]) -> float:
+    return sum(weight * other.get(dimension, 0.0) for dimension, weight in one.items())
 
 
 def _fact(source: _Stored) -> Learning | None:
