@@ -38,10 +38,10 @@ from tinymemory import (
     IngestBrain,
     MemoryLayout,
     Namespace,
-    SqliteEngine,
     ToolCallRef,
     Turn,
 )
+from tinymemory.config import MemoryConfig
 from workers import Enqueued, MemoryJobs, WorkerSettings
 from workers.access import open_ledger
 from workers.ledger import HistoryView, JobView, Ledger, StatsView
@@ -100,7 +100,7 @@ async def _demonstrate(tally: Tally) -> list[str]:
     settings = WorkerSettings.load()
     layout = MemoryLayout(ROOT)
     async with (
-        SqliteEngine(settings.data_dir / "memory.db") as engine,
+        MemoryConfig.from_env().build() as engine,
         MemoryJobs.from_env() as jobs,
         open_ledger(settings) as ledger,
     ):
