@@ -123,7 +123,8 @@ class Spool:
             for start in range(0, len(jobs), REPLAY_LINES):
                 send(jobs[start : start + REPLAY_LINES])
             self._set_aside(strange)
-            path.unlink()
+            with self._locked("write"):
+                path.unlink()
             sent, torn, rejected = sent + len(jobs), torn + broken, rejected + len(strange)
         if torn or rejected:
             log.warning("spool_lines_not_replayed", extra={"torn": torn, "rejected": rejected})
@@ -148,8 +149,10 @@ class Spool:
 
     def stats(self) -> SpoolStats:
         """Files, lines and bytes waiting to be replayed."""
-        paths = self._segments()
-        contents = [path.read_bytes() for path in paths if path.exists()]
+        contents: list[bytes] = []
+        for path in self._segments():
+            with contextlib.suppress(FileNotFoundError):
+                contents.append(path.read_bytes())
         return SpoolStats(len(contents), sum(c.count(b"\n") for c in contents), sum(map(len, contents)))
 
     def is_empty(self) -> bool:
