@@ -1,0 +1,70 @@
+"""Making vectors: for what is stored, for what is asked, and for what was left owed."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tinymemory.engines.sqlite import index, rows
+from tinymemory.engines.sqlite.database import Database
+from tinymemory.engines.sqlite.embedder import Embedder, HashedEmbedder
+from tinymemory.engines.sqlite.index import Embedded
+from tinymemory.engines.sqlite.rows import Record
+from tinymemory.errors import EngineError
+
+_BATCH = 128
+
+
+class Embedding:
+    """An embedder at work on one file."""
+
+    def __init__(self, database: Database, embedder: Embedder) -> None:
+        self._database = database
+        self._embedder = embedder
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a vector takes no call to elsewhere, so that nothing is won by leaving it owed."""
+        return isinstance(self._embedder, HashedEmbedder)
+
+    async def query(self, text: str) -> Embedded:
+        """The vector of a question."""
+        (vector,) = await self._vectors([text])
+        return vector
+
+    async def completed(self, records: Sequence[Record]) -> list[Record]:
+        """The records with the vectors of their pieces."""
+        made = iter(await self._vectors([piece.embedded for record in records for piece in record.pieces]))
+        return [replace(record, vectors=tuple(next(made) for _ in record.pieces)) for record in records]
+
+    async def settle(self, most: int | None = None) -> None:
+        """Make the vectors that are owed: for writes that did not wait, and after a change of embedder."""
+        while most is None or most > 0:
+            number, owed = await self._database.read(self._owed)
+            if not owed:
+                if number is None:
+                    await self._database.write(lambda connection: index.register(connection, self._embedder))
+                    continue
+                return
+            await self._settle(number or 0, owed)
+            most = None if most is None else most - len(owed)
+
+    def _owed(self, connection: sqlite3.Connection) -> tuple[int | None, dict[int, str]]:
+        number = index.number_of(connection, self._embedder)
+        if number is None:
+            return (None, {}) if rows.newest(connection) else (0, {})
+        pieces = rows.pieces_by_number(connection, index.owed(connection, number, _BATCH))
+        return number, {key: piece.embedded for key, piece in pieces.items()}
+
+    async def _settle(self, number: int, owed: dict[int, str]) -> None:
+        made = await self._vectors(list(owed.values()))
+        pairs = [(piece, one.vector) for piece, one in zip(owed, made, strict=True)]
+        await self._database.write(lambda connection: index.settle(connection, number, pairs))
+
+    async def _vectors(self, texts: Sequence[str]) -> list[Embedded]:
+        made = await self._embedder.embed(texts) if texts else []
+        if len(made) != len(texts) or any(len(vector) != self._embedder.dimensions for vector in made):
+            raise EngineError(
+                f"the embedder `{self._embedder.id}` made other than one vector of "
+                f"{self._embedder.dimensions} dimensions for each text"
+            )
+        return [Embedded(self._embedder, vector) for vector in made]

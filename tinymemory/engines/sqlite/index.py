@@ -1,0 +1,67 @@
+"""The index of vectors: which piece lies where, as each embedder sees it.
+
+Vectors of different embedders live side by side, so that processes configured differently share a
+file, and a change of embedder is no more than new vectors for old pieces.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tinymemory.engines.sqlite import vectors
+from tinymemory.engines.sqlite.embedder import Embedder
+
+Vector = Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A text's vector and who made it."""
+
+    embedder: Embedder
+    vector: Vector
+
+
+def number_of(connection: sqlite3.Connection, embedder: Embedder) -> int | None:
+    """The embedder's number in this file; None when it has embedded nothing here."""
+    row = connection.execute(
+        "SELECT number FROM embedders WHERE id = ? AND dimensions = ?", (embedder.id, embedder.dimensions)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def register(connection: sqlite3.Connection, embedder: Embedder) -> int:
+    """The embedder's number; a new one owes vectors for all there is."""
+    number = number_of(connection, embedder)
+    if number is None:
+        number = connection.execute(
+            "INSERT INTO embedders (id, dimensions) VALUES (?, ?)", (embedder.id, embedder.dimensions)
+        ).lastrowid
+        assert number is not None
+        connection.execute("INSERT INTO owed (embedder, piece) SELECT ?, number FROM pieces", (number,))
+    return number
+
+
+def add(connection: sqlite3.Connection, piece: int, embedded: Embedded | None = None) -> None:
+    """Enter a new piece: with its vector, and as owed by every embedder that has not made one."""
+    connection.execute("INSERT INTO owed (embedder, piece) SELECT number, ? FROM embedders", (piece,))
+    if embedded is not None:
+        settle(connection, register(connection, embedded.embedder), [(piece, embedded.vector)])
+
+
+def owed(connection: sqlite3.Connection, embedder: int, limit: int) -> list[int]:
+    """Pieces that the embedder has made no vector for, the oldest first."""
+    rows = connection.execute(
+        "SELECT piece FROM owed WHERE embedder = ? ORDER BY piece LIMIT ?", (embedder, limit)
+    )
+    return [piece for (piece,) in rows]
+
+
+def settle(connection: sqlite3.Connection, embedder: int, made: Iterable[tuple[int, Vector]]) -> None:
+    """Keep vectors that were owed; of a piece that is gone meanwhile, or done by another, nothing is kept."""
+    for piece, vector in made:
+        row = connection.execute("DELETE FROM owed WHERE embedder = ? AND piece = ?", (embedder, piece))
+        if row.rowcount and any(vector):
+            key = (piece, embedder)
+            connection.execute("INSERT INTO signatures VALUES (?, ?, ?)", (*key, vectors.signature(vector)))
+            connection.execute("INSERT INTO vectors VALUES (?, ?, ?)", (*key, vectors.components(vector)))
