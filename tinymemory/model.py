@@ -1,6 +1,7 @@
 """What every value at a border has in common: frozen, closed, and spare on the wire."""
 
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -54,7 +55,13 @@ class Value(BaseModel):
             raise InvalidRequestError("a text holds a lone surrogate, which is not Unicode") from error
 
     def _is_default(self, name: str) -> bool:
-        return getattr(self, name) == type(self).model_fields[name].get_default(call_default_factory=True)
+        return getattr(self, name) == _default(type(self), name)
+
+
+@cache
+def _default(kind: type[Value], name: str) -> Any:
+    # Kept, because every id and every stored turn asks for it several times.
+    return kind.model_fields[name].get_default(call_default_factory=True)
 
 
 class Positional(Value):

@@ -6,6 +6,7 @@ stored is `tm-redacted:` and a digest, and a filter by the id finds both forms.
 
 import hashlib
 import re
+from functools import lru_cache
 
 _REDACTED = "tm-redacted:"
 _UUID = re.compile(
@@ -27,6 +28,7 @@ def same_id(stored: str | None, wanted: str) -> bool:
     return stored is not None and (stored == wanted or stored == redacted(wanted))
 
 
+@lru_cache(maxsize=4096)  # a thread's id is looked at on every turn
 def holds_phone_number(value: str) -> bool:
     """Whether at least seven digits stand together, not glued to a letter and no part of a UUID."""
     if value.startswith(_REDACTED):
