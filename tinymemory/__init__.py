@@ -1,4 +1,11 @@
-"""The long-term memory of an AI agent, as a library: values in, values out."""
+"""The long-term memory of an AI agent, as a library: values in, values out.
+
+Engines other than the reference are imported when they are first named, so that none costs a process
+that does not use it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tinymemory.background import (
     BackgroundJob,
@@ -101,6 +108,18 @@ from tinymemory.recall import (
     holistic_recall,
 )
 
+if TYPE_CHECKING:
+    from tinymemory.engines.sqlite import (
+        Distiller,
+        Draft,
+        Embedder,
+        ExtractiveDistiller,
+        HashedEmbedder,
+        Material,
+        Source,
+        SqliteEngine,
+    )
+
 __all__ = [
     "MAX_GET_IDS",
     "MAX_STORE_MANY",
@@ -125,13 +144,17 @@ __all__ = [
     "Consolidation",
     "ContextPack",
     "Conversation",
+    "Distiller",
     "Document",
     "DocumentBody",
+    "Draft",
+    "Embedder",
     "EngineDescriptor",
     "EngineError",
     "EngineHealth",
     "ExplorePage",
     "ExploreRequest",
+    "ExtractiveDistiller",
     "Facet",
     "Fetch",
     "FetchMode",
@@ -140,6 +163,7 @@ __all__ = [
     "ForgetReport",
     "ForgetTarget",
     "GetRequest",
+    "HashedEmbedder",
     "HealthState",
     "Hit",
     "HolisticRecall",
@@ -155,6 +179,7 @@ __all__ = [
     "LearningKind",
     "ListPage",
     "ListRequest",
+    "Material",
     "MemoryEngine",
     "MemoryLayout",
     "MemoryMeta",
@@ -175,8 +200,10 @@ __all__ = [
     "Segment",
     "SegmentKind",
     "SkippedSection",
+    "Source",
     "SourceKind",
     "SourceRef",
+    "SqliteEngine",
     "StoreItem",
     "StoreReceipt",
     "ThreadWindow",
@@ -194,3 +221,23 @@ __all__ = [
     "holistic_recall",
     "parse_job",
 ]
+
+_ENGINES = dict.fromkeys(
+    (
+        "Distiller",
+        "Draft",
+        "Embedder",
+        "ExtractiveDistiller",
+        "HashedEmbedder",
+        "Material",
+        "Source",
+        "SqliteEngine",
+    ),
+    "tinymemory.engines.sqlite",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ENGINES:
+        return getattr(import_module(_ENGINES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
