@@ -2,8 +2,10 @@
 
 import typer
 
+from workers.commands.doctor import doctor
 from workers.commands.flower import flower
 from workers.commands.jobs import jobs
+from workers.commands.spool import spool
 from workers.commands.up import up
 from workers.commands.worker import worker
 
@@ -11,4 +13,6 @@ commands = typer.Typer()
 commands.command()(up)
 commands.command()(worker)
 commands.command()(flower)
+commands.command()(doctor)
 commands.add_typer(jobs)
+commands.add_typer(spool)

@@ -1,0 +1,61 @@
+"""`tinymemory spool`: the jobs hosts keep in files while Redis is away."""
+
+import typer
+from redis.exceptions import RedisError
+
+from tinymemory.errors import ConfigError, UnavailableError
+from tinymemory.exit import ExitCode
+from workers.commands.output import JsonOption, console, print_json
+from workers.connection import sync_redis
+from workers.ledger import LedgerOptions, SyncLedger
+from workers.redaction import without_password
+from workers.settings import WorkerSettings
+from workers.spool import Spool
+
+spool = typer.Typer(name="spool", no_args_is_help=True, help="The jobs hosts keep while Redis is away.")
+
+
+@spool.command()
+def replay(as_json: JsonOption = False) -> None:
+    """Hand every spooled job to the ledger, the oldest first.
+
+    Exits 75 when Redis is away: the jobs stay where they are.
+    """
+    settings = WorkerSettings.load()
+    client = sync_redis(settings.redis_url)
+    try:
+        replayed = _opened(settings).replay(SyncLedger(client, LedgerOptions.from_settings(settings)).enqueue)
+    except RedisError as error:
+        raise UnavailableError(
+            f"the ledger at {without_password(settings.redis_url)} does not answer "
+            f"({type(error).__name__}): the jobs stay in the spool"
+        ) from error
+    finally:
+        client.close()
+    if replayed is None:
+        typer.echo("another process replays the spool just now", err=True)
+        raise typer.Exit(ExitCode.FAILED)
+    if as_json:
+        print_json(replayed)
+    else:
+        console().print(f"{replayed.sent} jobs handed to the ledger")
+    if replayed.rejected:
+        typer.echo(f"{replayed.rejected} lines could not be read: see rejected.jsonl in the spool", err=True)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@spool.command()
+def stats(as_json: JsonOption = False) -> None:
+    """Count what waits in the spool."""
+    counted = _opened(WorkerSettings.load()).stats()
+    if as_json:
+        print_json(counted)
+    else:
+        console().print(f"{counted.lines} jobs in {counted.files} files, {counted.bytes} bytes")
+
+
+def _opened(settings: WorkerSettings) -> Spool:
+    spool = Spool.from_settings(settings)
+    if spool is None:
+        raise ConfigError("no spool is configured: set TINYMEMORY_SPOOL_DIR to the hosts' folder")
+    return spool
