@@ -22,7 +22,7 @@ def bullet(hit: Hit) -> str:
     line = one_line(_titled(hit.text) if hit.kind is ItemKind.DOCUMENT else hit.text)
     at = hit.meta.observed_at
     if line and at is not None and hit.kind is ItemKind.CONVERSATION:
-        line = f"[{at:%Y-%m-%d %H:%M}] {line}"
+        line = f"[{at.replace(tzinfo=None).isoformat(sep=' ', timespec='minutes')}] {line}"
     return line if len(line) <= MAX_BULLET else f"{line[:MAX_BULLET]}…"
 
 
