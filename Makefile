@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # What pytest is told beyond its configuration, as in `make test PYTEST_ARGS="-k ledger"`.
 PYTEST_ARGS ?=
 
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test lint format docs clean
 
 help: ## What there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -23,10 +23,14 @@ lint: $(VENV)/.dev ## Style, types, imports and generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
 
 format: $(VENV)/.dev ## Rewrite what the formatter and the safe fixes can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## Rewrite the generated parts of the documentation
+	$(BIN)/python docs/generate.py
 
 clean: ## Remove the environment and what tools left
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

@@ -91,7 +91,9 @@ class WorkerSettings(BaseSettings):
     max_losses: Count = 3
     """Workers that may die with a job before it is dead."""
     backoff_base: Seconds = 10.0
+    """The pause before the first retry is up to this, before the second up to twice as much, and so on."""
     backoff_cap: Seconds = 900.0
+    """The longest such pause."""
     breaker_threshold: Count = 5
     """Transient failures in a row, of at least three jobs, that park a whole profile."""
     newer_envelope_grace: Seconds = 86_400.0
@@ -107,8 +109,11 @@ class WorkerSettings(BaseSettings):
     spool_dir: Path | None = None
     """Where a host keeps jobs while Redis is away; unset, an outage is an error."""
     spool_limit: Count = 64 * MIB
+    """What the files there may add up to."""
     history_limit: Count = 10_000
+    """Records of ended runs that are kept."""
     dead_limit: Count = 10_000
+    """Dead letters that are kept; the oldest goes first, counted."""
 
     engine: str = "sqlite"
     """The engine of the profile `default`."""
