@@ -18,6 +18,7 @@ from tinymemory.background import (
     parse_job,
 )
 from tinymemory.brain import Brain, BrainBatch, BrainDocument, Ingested
+from tinymemory.config import MemoryConfig
 from tinymemory.conformance import ConformanceError
 from tinymemory.engine import (
     MAX_STORE_MANY,
@@ -27,7 +28,10 @@ from tinymemory.engine import (
     MemoryEngine,
     WaitFor,
 )
+from tinymemory.engines.credential import EngineCredential
 from tinymemory.engines.reference import ReferenceEngine
+from tinymemory.engines.registry import build_engine, list_engines
+from tinymemory.engines.settings import EngineSettings
 from tinymemory.errors import (
     ConfigError,
     ConflictError,
@@ -109,6 +113,7 @@ from tinymemory.recall import (
 )
 
 if TYPE_CHECKING:
+    from tinymemory.engines.cortex import CortexEngine
     from tinymemory.engines.sqlite import (
         Distiller,
         Draft,
@@ -119,6 +124,7 @@ if TYPE_CHECKING:
         Source,
         SqliteEngine,
     )
+from tinymemory.tools import MemoryTools, ToolScope, ToolSpec
 
 __all__ = [
     "MAX_GET_IDS",
@@ -144,14 +150,17 @@ __all__ = [
     "Consolidation",
     "ContextPack",
     "Conversation",
+    "CortexEngine",
     "Distiller",
     "Document",
     "DocumentBody",
     "Draft",
     "Embedder",
+    "EngineCredential",
     "EngineDescriptor",
     "EngineError",
     "EngineHealth",
+    "EngineSettings",
     "ExplorePage",
     "ExploreRequest",
     "ExtractiveDistiller",
@@ -180,9 +189,11 @@ __all__ = [
     "ListPage",
     "ListRequest",
     "Material",
+    "MemoryConfig",
     "MemoryEngine",
     "MemoryLayout",
     "MemoryMeta",
+    "MemoryTools",
     "MetaFilter",
     "Namespace",
     "NotFoundError",
@@ -210,6 +221,8 @@ __all__ = [
     "TimeHint",
     "TinyMemoryError",
     "ToolCallRef",
+    "ToolScope",
+    "ToolSpec",
     "Turn",
     "TurnContext",
     "TurnRange",
@@ -218,23 +231,28 @@ __all__ = [
     "UnreachableError",
     "UnsupportedError",
     "WaitFor",
+    "build_engine",
     "holistic_recall",
+    "list_engines",
     "parse_job",
 ]
 
-_ENGINES = dict.fromkeys(
-    (
-        "Distiller",
-        "Draft",
-        "Embedder",
-        "ExtractiveDistiller",
-        "HashedEmbedder",
-        "Material",
-        "Source",
-        "SqliteEngine",
+_ENGINES = {
+    "CortexEngine": "tinymemory.engines.cortex",
+    **dict.fromkeys(
+        (
+            "Distiller",
+            "Draft",
+            "Embedder",
+            "ExtractiveDistiller",
+            "HashedEmbedder",
+            "Material",
+            "Source",
+            "SqliteEngine",
+        ),
+        "tinymemory.engines.sqlite",
     ),
-    "tinymemory.engines.sqlite",
-)
+}
 
 
 def __getattr__(name: str) -> Any:
