@@ -73,18 +73,36 @@ Float32 = Annotated[float, AfterValidator(_shortest_float32)]
 """A number with the precision of a float32, shown as its shortest decimal."""
 
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def compact_json(value: Any) -> str:
     """JSON without spaces, keys in order, non-ASCII as it is, floats as float32 decimals."""
+    # Most have no number to respell, and each id is one of these: the encoder is five times as fast.
+    return _respelled(value) if _has_float(value) else _COMPACT.encode(value)
+
+
+def _has_float(value: Any) -> bool:
     match value:
         case dict():
-            members = (f"{json.dumps(key)}:{compact_json(item)}" for key, item in value.items())  # pyright: ignore[reportUnknownVariableType]
+            return any(map(_has_float, value.values()))  # pyright: ignore[reportUnknownArgumentType]
+        case list() | tuple():
+            return any(map(_has_float, value))  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return isinstance(value, float)
+
+
+def _respelled(value: Any) -> str:
+    match value:
+        case dict():
+            members = (f"{json.dumps(key)}:{_respelled(item)}" for key, item in value.items())  # pyright: ignore[reportUnknownVariableType]
             return "{" + ",".join(members) + "}"
         case list() | tuple():
-            return "[" + ",".join(map(compact_json, value)) + "]"  # pyright: ignore[reportUnknownArgumentType]
+            return "[" + ",".join(map(_respelled, value)) + "]"  # pyright: ignore[reportUnknownArgumentType]
         case float():
             return float32_text(value)
         case _:
-            return json.dumps(value, ensure_ascii=False)
+            return _COMPACT.encode(value)
 
 
 class DocumentBody(Value):

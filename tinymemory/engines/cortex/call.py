@@ -1,12 +1,12 @@
 """One request to a memory server: its route, its parameters, its body."""
 
-import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from tinymemory.engines.cortex.compact import compact
 from tinymemory.engines.cortex.endpoint import Endpoint
 from tinymemory.errors import InvalidRequestError
 
@@ -44,7 +44,7 @@ class Call:
         if self.body is None or isinstance(self.body, bytes):
             return self.body
         with encodable():
-            return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode()
+            return compact(self.body).encode()
 
 
 @contextmanager

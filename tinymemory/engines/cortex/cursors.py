@@ -3,13 +3,13 @@
 A letter, then the lowercase hex of compact JSON.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from tinymemory.engines.cortex.answers import integer
 from tinymemory.engines.cortex.body import parse_json
+from tinymemory.engines.cortex.compact import compact
 from tinymemory.errors import InvalidRequestError
 
 _LIST = "l"
@@ -61,7 +61,7 @@ def parse_fetch_cursor(text: str) -> int:
 
 
 def _written(letter: str, value: dict[str, Any]) -> str:
-    return letter + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode().hex()
+    return letter + compact(value).encode().hex()
 
 
 def _read(letter: str, text: str) -> dict[str, Any]:

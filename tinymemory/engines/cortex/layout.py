@@ -1,6 +1,5 @@
 """An item as the events that go into the log: what each says, and the key that tells a retry."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from tinymemory.engine import Item
 from tinymemory.engines.cortex.call import encodable
 from tinymemory.engines.cortex.chunks import CHUNK_TARGET, Piece, overhead_of, pieces_of
+from tinymemory.engines.cortex.compact import sorted_compact
 from tinymemory.engines.cortex.digest import hex_digest
 from tinymemory.engines.cortex.disclosure import disclosed
 from tinymemory.engines.cortex.envelope import ChunkPart, Envelope, TurnPart
@@ -108,7 +108,7 @@ def _event(scope: Scope, envelope: Envelope) -> Event:
     _ensure_fits(envelope, json_v3)
     text, labels = _text_and_labels(envelope, json_v3)
     body = _body(scope, envelope, text, labels)
-    canonical = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    canonical = sorted_compact(body)
     key = "tm3:" + hex_digest(canonical, 56)
     return Event(
         item_id=envelope.id,
