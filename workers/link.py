@@ -17,6 +17,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from tinymemory.errors import ConfigError, TinyMemoryError, UnavailableError
 from workers.circuit import Circuit
 from workers.connection import async_redis, sync_redis
+from workers.deadline import Deadline
 from workers.ledger import Call, Enqueued, Ledger, LedgerOptions, NewJob, SyncLedger
 from workers.ledger.transitions import Transitions
 from workers.redaction import Redactor
@@ -31,8 +32,8 @@ BULK_BYTES = 256 * KIB
 BULK_RATE = 4 * MIB
 """Bytes a second that even a slow line carries."""
 BULK_PATIENCE = 5.0
-MAX_CALLS = 64
-"""Calls of one loop that are on their way at once."""
+MAX_CALLS = 16
+"""Calls of one loop that are on their way at once: Redis does one at a time anyway."""
 
 _inherited: list[Any] = []
 """Clients of a parent process, kept for ever: freeing one would unregister the parent's sockets."""
@@ -83,7 +84,7 @@ class Link:
             self._ensure_closed()
             started = time.monotonic()
             try:
-                async with asyncio.timeout(patience):
+                async with Deadline(patience):
                     return await side.ledger.run(call)
             except (RedisError, OSError) as error:
                 raise self._outage(error, started) from error
