@@ -1,0 +1,6 @@
+"""The tools a model gets: seven calls over memory, confined to what the host chose."""
+
+from tinymemory.tools.memory_tools import MemoryTools, ToolScope
+from tinymemory.tools.spec import ToolName, ToolSpec
+
+__all__ = ["MemoryTools", "ToolName", "ToolScope", "ToolSpec"]
