@@ -1,7 +1,7 @@
 """Write the generated parts of the documentation, or check that they are what they would be.
 
-    python docs/generate.py            # write
-    python docs/generate.py --check    # exit 1 when a page is out of date
+python docs/generate.py            # write
+python docs/generate.py --check    # exit 1 when a page is out of date
 """
 
 import re

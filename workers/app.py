@@ -13,6 +13,7 @@ from typing import Any
 from celery import Celery
 
 from workers.configuration import celery_configuration
+from workers.metrics_step import add_metrics
 from workers.runtime import RuntimeHolder
 from workers.settings import WorkerSettings
 from workers.tasks import register_tasks
@@ -22,6 +23,7 @@ app = Celery("tinymemory", set_as_current=False)
 runtimes = RuntimeHolder(app)
 register_tasks(app, runtimes)
 extend_workers(app, runtimes)
+add_metrics(app)
 
 
 @app.on_configure.connect

@@ -12,9 +12,13 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from workers.ledger import BreakerView, LaneStats
-from workers.spool import SpoolStats
+from tinymemory.errors import ConfigError
+from workers.connection import sync_redis
+from workers.ledger import BreakerView, LaneStats, LedgerOptions, SyncLedger
+from workers.settings import WorkerSettings
+from workers.spool import Spool, SpoolStats
 
+_ANSWER_SECONDS = 5.0
 LANE = ("queue", "profile")
 _GAUGES: dict[str, tuple[str, Callable[[LaneStats], float]]] = {
     "tinymemory_jobs_waiting": ("Jobs that wait, those due included.", lambda lane: lane.waiting),
@@ -89,16 +93,33 @@ class LedgerCollector(Collector):
         return ()
 
 
-def serve_metrics(port: int, collector: LedgerCollector) -> Callable[[], None]:
-    """Serve `/metrics` on every interface from a thread; the answer ends it."""
+def serve_metrics(settings: WorkerSettings) -> Callable[[], None]:
+    """Serve `/metrics` on `metrics_port` of every interface, from a thread; the answer ends it.
+
+    Raises:
+        ConfigError: The port is taken.
+    """
+    port = settings.metrics_port or 0
+    client = sync_redis(settings.redis_url, timeout=_ANSWER_SECONDS)
+    ledger = SyncLedger(client, LedgerOptions.from_settings(settings))
+    spool = Spool.from_settings(settings)
     registry = CollectorRegistry()
-    registry.register(collector)
-    server, thread = start_http_server(port, registry=registry)
+    registry.register(
+        LedgerCollector(
+            lambda: (ledger.lanes(), ledger.breakers()),
+            spool.stats if spool else lambda: None,
+        )
+    )
+    try:
+        server, thread = start_http_server(port, registry=registry)
+    except OSError as error:
+        raise ConfigError(f"`metrics_port` {port} cannot be served ({error.strerror})") from error
 
     def stop() -> None:
         server.shutdown()
         server.server_close()
         thread.join()
+        client.close()
 
     return stop
 
