@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from tinymemory.errors import ConfigError
+from workers.cortex_local import CORTEX_LOCAL, LocalCortex
 from workers.embedded import LOOPBACK, EmbeddedBroker, embedded_broker
 from workers.settings import UP_FILE, WorkerSettings
 from workers.supervisor import Program, Supervisor
@@ -38,6 +39,8 @@ class UpState(BaseModel):
     flower_url: str | None
     durable: bool
     """Whether the ledger outlives the broker's process."""
+    environment: dict[str, str] = {}
+    """What a host sets beside `data_dir` to use the same engine; only `cortex-local` needs any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,9 @@ class UpOptions:
     pool: str = "threads"
     concurrency: int = 8
     engine: str | None = None
+    """An engine's id, or `cortex-local`: `cortexdb`, and a server in memory beside it."""
+    extraction_delay: float | None = None
+    """Seconds that server's facts lag behind the writes; None is half of `build_delay`."""
 
 
 def up(settings: WorkerSettings, options: UpOptions, on_ready: Callable[[UpState], None]) -> None:
@@ -63,21 +69,35 @@ def up(settings: WorkerSettings, options: UpOptions, on_ready: Callable[[UpState
     with _alone_in(folder):
         own = "redis_url" not in settings.model_fields_set
         broker = embedded_broker(folder / "redis") if own else None
+        cortex = _local_cortex(settings, options)
         state = UpState(
             pid=os.getpid(),
             redis_url=broker.url if broker else settings.redis_url,
             flower_url=None if options.flower_port is None else f"http://{LOOPBACK}:{options.flower_port}",
             durable=broker is None or broker.durable,
+            environment=dict(cortex.environment) if cortex else {},
         )
         if not state.durable:
             print(_NOT_DURABLE, file=sys.stderr, flush=True)  # noqa: T201  # louder than a log line
-        supervisor = Supervisor(_programs(settings, options, state, broker))
+        supervisor = Supervisor(_programs(settings, options, state, broker, cortex))
         with _state_file(folder / UP_FILE, state):
             asyncio.run(supervisor.run(lambda: on_ready(state)))
 
 
+def _local_cortex(settings: WorkerSettings, options: UpOptions) -> LocalCortex | None:
+    if options.engine == CORTEX_LOCAL:
+        return LocalCortex.planned(settings.build_delay, options.extraction_delay)
+    if options.extraction_delay is not None:
+        raise ConfigError(f"an extraction delay is for --engine {CORTEX_LOCAL} alone")
+    return None
+
+
 def _programs(
-    settings: WorkerSettings, options: UpOptions, state: UpState, broker: EmbeddedBroker | None
+    settings: WorkerSettings,
+    options: UpOptions,
+    state: UpState,
+    broker: EmbeddedBroker | None,
+    cortex: LocalCortex | None,
 ) -> list[Program]:
     env = {
         "TINYMEMORY_REDIS_URL": state.redis_url,
@@ -87,6 +107,9 @@ def _programs(
     if options.engine:
         env["TINYMEMORY_ENGINE"] = options.engine
     programs: list[Program] = []
+    if cortex is not None:
+        env |= cortex.environment
+        programs.append(cortex.program())
     if broker is not None:
         programs.append(Program("broker", broker.command, ready=lambda: _redis_answers(state.redis_url)))
     worker = ("worker", "--pool", options.pool, "--concurrency", str(options.concurrency))

@@ -18,7 +18,19 @@ def up(
         typer.Option(help="Where the broker and the engine keep their files.", show_default=False),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="The engine the worker builds with.", show_default="sqlite")
+        str | None,
+        typer.Option(
+            help="The engine the worker builds with; cortex-local runs a CortexDB from memory beside it.",
+            show_default="sqlite",
+        ),
+    ] = None,
+    extraction_delay: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Seconds the facts of cortex-local lag behind the writes.",
+            show_default="half of build_delay",
+        ),
     ] = None,
     pool: Annotated[str, typer.Option(help="threads, prefork or solo.")] = "threads",
     concurrency: Annotated[int, typer.Option(min=1, help="Jobs the worker runs at once.")] = 8,
@@ -34,7 +46,8 @@ def up(
     commands that use the same data_dir find it by themselves while this runs.
     """
     settings = WorkerSettings.load(**({} if data_dir is None else {"data_dir": data_dir}))
-    options = UpOptions(None if no_flower else flower_port, pool, concurrency, engine)
+    flower = None if no_flower else flower_port
+    options = UpOptions(flower, pool, concurrency, engine, extraction_delay)
     run_everything(settings, options, print_json if as_json else lambda state: _announce(state, settings))
 
 
@@ -43,4 +56,8 @@ def _announce(state: UpState, settings: WorkerSettings) -> None:
     out.print(f"\n[bold]TinyMemory is up[/bold], with its files in {settings.data_dir.resolve()}")
     if state.flower_url:
         out.print(f"Flower: {state.flower_url}")
+    if state.environment:
+        out.print("The memory is a CortexDB that forgets when this ends.  For a host to use it:")
+        for name, value in state.environment.items():
+            out.print(f"  export {name}={value}", markup=False, highlight=False)
     out.print("From another terminal: tinymemory jobs watch\n")
