@@ -1,0 +1,62 @@
+"""Real workers on a real Redis: one pair shared by the tests that leave it well, others of their own."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Live
+
+from workers.testing import RedisServer
+
+
+@pytest.fixture(scope="session")
+def live_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis that no test may stop, for the tests that share a worker."""
+    with RedisServer(tmp_path_factory.mktemp("live-redis")) as server:
+        yield server
+
+
+@pytest.fixture
+async def own_redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
+    """A Redis of the test's own, to be stopped and killed."""
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@pytest.fixture
+async def live(own_redis: RedisServer, tmp_path: Path) -> AsyncIterator[Callable[..., Live]]:
+    """Makes job layers on the test's own Redis, with the settings given; whatever they start ends."""
+    made: list[Live] = []
+
+    def make(**settings: Any) -> Live:
+        folder = tmp_path / f"live{len(made)}"
+        folder.mkdir()
+        made.append(Live(folder, own_redis.url, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.aclose()
+
+
+@pytest.fixture(scope="session")
+def shared_folder(live_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the job layer whose worker and beat are shared; both run."""
+    folder = tmp_path_factory.mktemp("shared")
+    layer = Live(folder, live_redis.url)
+    with layer.programs as programs:
+        programs.start("worker", wait=False)
+        programs.start("beat", wait=False)
+        for program, text in zip(programs.started, (" ready.", "beat: Starting..."), strict=True):
+            program.wait_for(text)
+        layer.redis.close()
+        yield folder
+
+
+@pytest.fixture
+async def shared(shared_folder: Path, live_redis: RedisServer) -> AsyncIterator[Live]:
+    """The host's side of it; tests keep to roots of their own, and leave the processes alone."""
+    layer = Live(shared_folder, live_redis.url)
+    yield layer
+    await layer.aclose()
