@@ -1,11 +1,10 @@
 """One agent's memory: what a host calls when a session starts, around each turn, and at compaction."""
 
 import asyncio
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from tinymemory.background import BackgroundJob, BackgroundRunner, BuildBeliefs, JobReport
 from tinymemory.brain import Brain, Progress
@@ -13,8 +12,8 @@ from tinymemory.engine import MemoryEngine, WaitFor
 from tinymemory.errors import InvalidRequestError
 from tinymemory.items import Conversation, Role, StoreReceipt, Turn
 from tinymemory.layout import MemoryLayout, composed
-from tinymemory.meta import ItemKind, MemoryMeta, SourceKind, SourceRef, ToolCallRef, TurnRange
-from tinymemory.model import Value, explain, parse
+from tinymemory.meta import ItemKind, SourceKind, ToolCallRef
+from tinymemory.model import Value, parse
 from tinymemory.namespace import Reach
 from tinymemory.query import ConsolidateRequest
 from tinymemory.recall import (
@@ -30,6 +29,7 @@ from tinymemory.recall import (
 )
 from tinymemory.recall.reading import reason_of
 from tinymemory.text import is_blank, trimmed
+from tinymemory.tools import MemoryTools
 
 MAX_COMPACTION_LIMIT = 24
 GIST_CHARACTERS = 600
@@ -37,7 +37,6 @@ MIN_GIST_SHARE = 40
 COMPACTION_QUESTION = "What was discussed, decided and left open in this conversation?"
 
 _TURNS: TypeAdapter[tuple[Turn, ...]] = TypeAdapter(tuple[Turn, ...])
-_TOOL_CALLS: TypeAdapter[tuple[ToolCallRef, ...]] = TypeAdapter(tuple[ToolCallRef, ...])
 
 
 class RecallPolicy(Value):
@@ -137,6 +136,7 @@ class AgentMemory:
         Raises:
             InvalidRequestError: The input is malformed.  No failure of the engine is raised.
         """
+        _ensure_index(in_prompt_from, "in_prompt_from")
         item = self._turn(thread_id, turn_index, Role.USER, user_text, at=at)
         request = HolisticRecall(
             self._standard_sections(),
@@ -144,7 +144,7 @@ class AgentMemory:
             budget_tokens=self.policy.budget_tokens,
             exclude_ids=(item.fingerprint(),),
             # The turn at hand is in the prompt, whatever the host says of those before it.
-            exclude_thread=ThreadWindow(thread_id, min(_at_least_0(in_prompt_from), turn_index)),
+            exclude_thread=ThreadWindow(thread_id, min(in_prompt_from, turn_index)),
         )
         logged, pack = await asyncio.gather(
             self._log(item),
@@ -202,6 +202,10 @@ class AgentMemory:
         """The job that builds beliefs from this agent's conversations."""
         return BuildBeliefs(ConsolidateRequest(reach=Reach.exact(self.node), kinds=(ItemKind.CONVERSATION,)))
 
+    def tools(self) -> MemoryTools:
+        """Tools for the model: writes land at this agent's node, reads see it and what is above it."""
+        return MemoryTools(self.engine).placed_at(self.node)
+
     def brain(self) -> Brain:
         """The documents this agent shares with all others under the root."""
         return Brain(self.engine, self.layout)
@@ -254,19 +258,17 @@ class AgentMemory:
         """One turn as it is stored: a conversation of one, at the agent's node."""
         _ensure_text(thread_id, "thread_id")
         _ensure_text(text, "text")
-        calls = parse(_TOOL_CALLS, tool_calls, what="`tool_calls`")
-        with _refusing("turn"):
-            item = Conversation(
-                turns=(Turn(role=role, text=trimmed(text), at=at, tool_calls=calls),),
-                meta=MemoryMeta(
-                    namespace=self.node,
-                    thread_id=thread_id,
-                    turns=TurnRange(first=turn_index, last=turn_index),
-                    agent_id=self.agent_id,
-                    source=SourceRef(kind=SourceKind.CONVERSATION, id=thread_id),
-                    observed_at=at,
-                ),
-            )
+        _ensure_index(turn_index, "turn_index")
+        said = {"role": role, "text": trimmed(text), "at": at, "tool_calls": tool_calls}
+        meta = {
+            "namespace": self.node,
+            "thread_id": thread_id,
+            "turns": {"first": turn_index, "last": turn_index},
+            "agent_id": self.agent_id,
+            "source": {"kind": SourceKind.CONVERSATION, "id": thread_id},
+            "observed_at": at,
+        }
+        item = parse(Conversation, {"turns": [said], "meta": meta}, what="turn")
         item.validate_storable()
         return item
 
@@ -284,10 +286,9 @@ def _gist(turns: Sequence[Turn]) -> str:
     return "\n".join(text[:share] for text in said)
 
 
-def _at_least_0(in_prompt_from: int) -> int:
-    if in_prompt_from < 0:
-        raise InvalidRequestError(f"`in_prompt_from` is {in_prompt_from}; it is at least 0")
-    return in_prompt_from
+def _ensure_index(index: int, name: str) -> None:
+    if not isinstance(index, int) or index < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise InvalidRequestError(f"`{name}` is a turn's number, 0 or more")
 
 
 def _ensure_text(text: str, name: str) -> None:
@@ -295,11 +296,3 @@ def _ensure_text(text: str, name: str) -> None:
         raise InvalidRequestError(f"`{name}` is a text, not {type(text).__name__}")
     if is_blank(text):
         raise InvalidRequestError(f"`{name}` is blank")
-
-
-@contextmanager
-def _refusing(what: str) -> Generator[None]:
-    try:
-        yield
-    except ValidationError as error:
-        raise InvalidRequestError(f"{what}: {explain(error)}") from None
