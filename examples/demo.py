@@ -2,6 +2,7 @@
 
     python examples/demo.py            # `make demo`
     python examples/demo.py --keep     # leave it running, with Flower
+    python examples/demo.py --engine cortex-local    # on a CortexDB from memory, whose facts come late
 
 It starts what `tinymemory up` starts, in a folder of its own with short delays, and talks to it as
 any host would.
@@ -23,6 +24,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
 
+import httpx
 import typer
 from rich.console import Console
 from rich.live import Live
@@ -56,6 +58,12 @@ DELAYS = {
     "TINYMEMORY_BUILD_MAX_WAIT": "10",
     "TINYMEMORY_SWEEP_INTERVAL": "1",
 }
+# On CortexDB a turn is a request and its fact comes later: builds wait until all are there.
+DELAYS_BEHIND_FACTS = {
+    "TINYMEMORY_BUILD_DELAY": "12",
+    "TINYMEMORY_IDLE_DELAY": "12",
+    "TINYMEMORY_BUILD_MAX_WAIT": "20",
+}
 MOST_SECONDS = 50.0
 console = Console()
 
@@ -81,11 +89,12 @@ def main(
         bool, typer.Option("--keep", help="Leave everything running and print Flower's URL.")
     ] = False,
     flower_port: Annotated[int, typer.Option(help="Where Flower listens.")] = 5555,
+    engine: Annotated[str, typer.Option(help="sqlite, or cortex-local.")] = "sqlite",
 ) -> None:
-    """Show the whole path on an embedded broker and the embedded engine."""
+    """Show the whole path on an embedded broker and the embedded engine, or a CortexDB from memory."""
     with (
         tempfile.TemporaryDirectory(prefix="tinymemory-demo-") as folder,
-        _everything_up(Path(folder), flower_port) as state,
+        _everything_up(Path(folder), flower_port, engine) as state,
     ):
         failures = asyncio.run(_demonstrate(Tally()))
         if keep:
@@ -107,6 +116,8 @@ async def _demonstrate(tally: Tally) -> list[str]:
         agents = {name: AgentMemory(engine, layout, name) for name in ("support-01", "ops-02")}
         await _ingest(jobs, tally)
         await _converse(agents, jobs, tally)
+        if engine.descriptor.id == "cortexdb":
+            await _show_why_builds_wait(agents["ops-02"])
 
         support = agents["support-01"]
         before = await support.recall(QUESTION)
@@ -165,6 +176,19 @@ async def _converse(agents: dict[str, AgentMemory], jobs: MemoryJobs, tally: Tal
     console.print(f"compaction of {last['thread']}: {carried.tokens} tokens carried over")
 
 
+async def _show_why_builds_wait(memory: AgentMemory) -> None:
+    """Build right behind the last write: its fact is still being extracted."""
+    where = f"{memory.layout.conversations(memory.agent_id)}/app:conversations"
+    url = f"{os.environ['TINYMEMORY_CORTEXDB_ENDPOINT']}/v1/beliefs/build"
+    headers = {"Authorization": f"Bearer {os.environ['TINYMEMORY_CORTEXDB_API_KEY']}"}
+    async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+        answer = (await client.post(url, json={"scope": f"app:tinymemory/{where}"})).json()
+    console.print(
+        f"a build right behind the last write builds {answer['built']} beliefs of {answer['events_scanned']} "
+        f"events, because of {answer['reasons']}: so the worker's builds wait"
+    )
+
+
 async def _watch_until_done(ledger: Ledger) -> None:
     with Live(console=console, refresh_per_second=4) as live:
         deadline = monotonic() + MOST_SECONDS
@@ -199,12 +223,15 @@ def _summarise(tally: Tally, runs: list[HistoryView], before: str, after: str) -
 
 
 @contextmanager
-def _everything_up(folder: Path, flower_port: int) -> Generator[dict[str, Any]]:
+def _everything_up(folder: Path, flower_port: int, engine: str) -> Generator[dict[str, Any]]:
     os.environ.update(DELAYS, TINYMEMORY_DATA_DIR=str(folder))
+    if engine == "cortex-local":
+        os.environ.update(DELAYS_BEHIND_FACTS)
     for name in ("TINYMEMORY_REDIS_URL", "TINYMEMORY_BROKER_URL", "TINYMEMORY_ENGINE"):
         os.environ.pop(name, None)  # the demonstration is of the embedded default, whatever is configured
     log = folder / "up.log"
     command = [sys.executable, "-m", "tinymemory", "up", "--json", "--flower-port", str(flower_port)]
+    command += ["--engine", engine]
     with log.open("wb") as output, console.status("starting broker, worker, beat and Flower"):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output)
         assert process.stdout is not None
@@ -214,6 +241,7 @@ def _everything_up(folder: Path, flower_port: int) -> Generator[dict[str, Any]]:
             console.print(log.read_text(errors="replace")[-2000:], markup=False)
             raise typer.Exit(process.wait() or 1)
         state = json.loads(ready)
+        os.environ.update(state["environment"])
         console.print(f"broker, worker and beat are up; Flower at {state['flower_url']}")
         yield state
     finally:
