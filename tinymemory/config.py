@@ -3,7 +3,7 @@
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -15,6 +15,7 @@ from tinymemory.engines.registry import Credential, build_engine, engine_ids, en
 from tinymemory.engines.settings import EngineSettings
 from tinymemory.errors import ConfigError
 from tinymemory.model import Value, explain
+from tinymemory.text import trimmed
 
 CONFIG_FILE = "tinymemory.toml"
 PREFIX = "TINYMEMORY_"
@@ -123,6 +124,16 @@ class MemoryConfig(Value):
             variable = settings.key_env or key_variable(self.engine)
             credential = EngineCredential.from_env(variable, environ=environ)
         return build_engine(self.engine, settings, credential)
+
+    def keys(self, *, also: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> frozenset[str]:
+        """The keys the environment holds for any engine, for whoever must keep them out of logs.
+
+        `also` names further variables that hold one.
+        """
+        variables = {*also, *map(key_variable, engine_ids())}
+        variables |= {settings.key_env for settings in self.engines.values() if settings.key_env}
+        environ = os.environ if environ is None else environ
+        return frozenset(key for name in variables if (key := trimmed(environ.get(name, ""))))
 
     @field_validator("engine")
     @classmethod

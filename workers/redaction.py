@@ -11,8 +11,10 @@ from urllib.parse import quote, unquote
 
 from pydantic import JsonValue
 
+from tinymemory.config import MemoryConfig
+from tinymemory.errors import ConfigError
 from workers.ledger.outcomes import JobError
-from workers.settings import WorkerSettings
+from workers.settings import EngineSettings, WorkerSettings
 
 HIDDEN = "***"
 MAX_MESSAGE = 500
@@ -75,9 +77,19 @@ class Redactor:
 
 
 def secrets_of(settings: WorkerSettings) -> frozenset[str]:
-    """The passwords in the URLs, and in the profiles whatever is named like a credential."""
+    """The engines' keys, the passwords in the URLs, and what is named like a credential in the profiles."""
+    profiles = settings.profiles.values()
     urls = map(_passwords, (settings.redis_url, settings.broker_url))
-    return frozenset(chain(*urls, *map(_secrets, settings.profiles.values())))
+    return frozenset(chain(_engine_keys(profiles), *urls, *map(_secrets, profiles)))
+
+
+def _engine_keys(profiles: Iterable[EngineSettings]) -> frozenset[str]:
+    try:
+        configured = MemoryConfig.from_env()
+    except ConfigError:
+        configured = MemoryConfig()  # whoever builds an engine says what is wrong
+    named = (profile.get("key_env") for profile in profiles)
+    return configured.keys(also=[name for name in named if isinstance(name, str)])
 
 
 def without_password(url: str) -> str:

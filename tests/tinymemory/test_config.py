@@ -233,6 +233,14 @@ async def test_the_key_may_be_in_another_variable_or_come_from_a_function(hosted
     assert hosted.seen.auth == [f"Bearer {KEY}", "Bearer from-source"]
 
 
+def test_the_keys_at_hand_are_told_to_whoever_must_hide_them() -> None:
+    config = MemoryConfig(engines={"cortexdb": EngineSettings(key_env="ACME_KEY")})
+    environ = {"TINYMEMORY_TINYHUMANS_API_KEY": KEY, "ACME_KEY": "of-acme\n", "OTHER_KEY": "not ours"}
+
+    assert config.keys(environ=environ) == {KEY, "of-acme"}
+    assert config.keys(also=["OTHER_KEY"], environ=environ) == {KEY, "of-acme", "not ours"}
+
+
 def test_a_missing_key_says_which_variable_to_set() -> None:
     with pytest.raises(ConfigError, match="set TINYMEMORY_CORTEXDB_API_KEY, or pass a credential"):
         MemoryConfig.parse(SEED).build(environ={})

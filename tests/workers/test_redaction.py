@@ -1,5 +1,7 @@
 """What of an error is kept, and what must not be."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +53,22 @@ def test_a_configured_secret_is_hidden_wherever_it_stands_in_whatever_spelling()
 
     assert redactor.text("xxtr0ub4dor&3xx and tr0ub4dor%263") == "xx***xx and ***"
     assert redactor.text("pw, but not spwan") == "***, but not spwan"
+
+
+def test_the_engines_keys_are_known_wherever_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tinymemory.toml").write_text('[engines.cortexdb]\nkey_env = "ACME_KEY"\n')
+    monkeypatch.setenv("ACME_KEY", "of-the-file")
+    monkeypatch.setenv("ZEN_KEY", "of-a-profile")
+    monkeypatch.setenv("TINYMEMORY_TINYHUMANS_API_KEY", "of-the-engine")
+
+    settings = WorkerSettings(profiles={"zen": {"engine": "cortexdb", "key_env": "ZEN_KEY"}})
+
+    assert secrets_of(settings) == {"of-the-file", "of-a-profile", "of-the-engine"}
+    (tmp_path / "tinymemory.toml").write_text("[engines.mongo]\n")
+    assert secrets_of(settings) == {"of-a-profile", "of-the-engine"}
 
 
 def test_every_secret_of_the_settings_is_known() -> None:
