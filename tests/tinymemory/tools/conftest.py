@@ -12,16 +12,22 @@ NOW = datetime(2026, 9, 15, 9, 1, tzinfo=UTC)
 
 
 class CountingEngine(ReferenceEngine):
-    """Counts how often it is called at all."""
+    """Keeps the names of the calls it got."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []
 
     def __getattribute__(self, name: str) -> Any:
-        if name in {"recall", "fetch", "list", "get", "explore", "store", "forget"}:
+        found = super().__getattribute__(name)
+        if name not in {"recall", "fetch", "list", "get", "explore", "store", "forget"}:
+            return found
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
             self.calls.append(name)
-        return super().__getattribute__(name)
+            return found(*args, **kwargs)
+
+        return counted
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A model cannot choose whose memory it touches: the four invariants, over agent, sibling, team and root."""
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -209,13 +209,17 @@ def with_key(value: Any, path: tuple[Any, ...], key: str, scope: Any) -> Any:
     return changed
 
 
-def objects(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def members(value: Any) -> list[tuple[Any, Any]]:
+    """What a JSON value holds, by key or by index."""
     if isinstance(value, dict):
-        below = [objects(member, (*path, key)) for key, member in value.items()]
-        return [path, *(found for paths in below for found in paths)]
-    if isinstance(value, list):
-        return [found for i, member in enumerate(value) for found in objects(member, (*path, i))]
-    return []
+        return list(cast("dict[Any, Any]", value).items())
+    return list(enumerate(cast("list[Any]", value))) if isinstance(value, list) else []
+
+
+def objects(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all objects in a JSON value."""
+    below = [objects(member, (*path, key)) for key, member in members(value)]
+    return [*([path] if isinstance(value, dict) else []), *(found for paths in below for found in paths)]
 
 
 @pytest.mark.parametrize("key", ["namespace", "reach"])
@@ -245,15 +249,11 @@ async def test_a_scope_inside_lists_in_objects_in_lists_is_refused(engine: Any, 
 
 async def test_no_schema_has_a_scope_and_every_object_is_closed(tools: MemoryTools) -> None:
     def walk(schema: Any) -> None:
-        if isinstance(schema, dict):
-            if schema.get("type") == "object":
-                assert schema["additionalProperties"] is False
-                assert not {"namespace", "reach"} & set(schema["properties"])
-            for member in schema.values():
-                walk(member)
-        elif isinstance(schema, list):
-            for member in schema:
-                walk(member)
+        if ("type", "object") in members(schema):
+            assert schema["additionalProperties"] is False
+            assert not {"namespace", "reach"} & set(schema["properties"])
+        for _, member in members(schema):
+            walk(member)
 
     for spec in tools.specs():
         walk(spec.parameters)
