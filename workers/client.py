@@ -40,10 +40,13 @@ class MemoryJobs:
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
+        """Raises `ConfigError` when the settings cannot work, as with a malformed `redis_url`."""
         self.settings = settings
         self.spool = Spool.from_settings(settings)
         self._intake = Intake(settings)
-        self._link = self._connect()
+        self._link: Link | None = None
+        self._replayer: Replayer | None = None
+        self._connect()
 
     @classmethod
     def from_env(cls) -> Self:
@@ -106,6 +109,29 @@ class MemoryJobs:
         if _is_one(job):
             return _unwrapped(await self._accept(self._one(job, root, profile, delay)))
         return await self._accept(self._several(job, root, profile, delay))
+
+    @overload
+    def enqueue_sync(
+        self,
+        job: BuildBeliefs,
+        *,
+        root: Namespace | str,
+        profile: str = ...,
+        delay: float | None = ...,
+    ) -> Enqueued: ...
+    @overload
+    def enqueue_sync(
+        self,
+        job: IngestBrain | Mapping[str, Any],
+        *,
+        root: Namespace | str,
+        profile: str = ...,
+        delay: float | None = ...,
+    ) -> Enqueued | list[Enqueued]: ...
+    @overload
+    def enqueue_sync(
+        self, job: Iterable[Job], *, root: Namespace | str, profile: str = ..., delay: float | None = ...
+    ) -> list[Enqueued]: ...
 
     def enqueue_sync(
         self,
@@ -197,11 +223,21 @@ class MemoryJobs:
 
     async def aclose(self) -> None:
         """Close the connections of the running loop, and those that need none."""
-        await self._link.aclose()
+        link, replayer = self._link, self._replayer
+        self._link = self._replayer = None
+        if replayer is not None:
+            await asyncio.to_thread(replayer.end)
+        if link is not None:
+            await link.aclose()
 
     def close(self) -> None:
         """Close the connections that need no loop; a loop's own need `aclose` in that loop."""
-        self._link.close()
+        link, replayer = self._link, self._replayer
+        self._link = self._replayer = None
+        if replayer is not None:
+            replayer.end()
+        if link is not None:
+            link.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -262,27 +298,32 @@ class MemoryJobs:
         return accepted
 
     async def _bring_home(self) -> None:
-        if self._replayer is not None and self._replayer.is_due():
-            await asyncio.to_thread(self._replayer.replay)
+        replayer = self._replayer
+        if replayer is not None and replayer.is_due():
+            await asyncio.to_thread(replayer.replay)
 
     def _bring_home_sync(self) -> None:
-        if self._replayer is not None and self._replayer.is_due():
-            self._replayer.replay()
+        replayer = self._replayer
+        if replayer is not None and replayer.is_due():
+            replayer.replay()
 
     def _connected(self) -> Link:
-        if self._link.pid != os.getpid():
-            self._link.abandon()
-            self._link = self._connect()
-        return self._link
+        link = self._link
+        if link is not None and link.pid == os.getpid():
+            return link
+        if link is not None:
+            link.abandon()
+        return self._connect()
 
     def _connect(self) -> Link:
-        link = Link(self.settings, back=self._redis_is_back)
+        link = self._link = Link(self.settings, back=self._redis_is_back)
         self._replayer = None if self.spool is None else Replayer(self.spool, link)
         return link
 
     def _redis_is_back(self) -> None:
-        if self._replayer is not None:
-            self._replayer.replay(float("inf"))
+        replayer = self._replayer
+        if replayer is not None:
+            replayer.replay(float("inf"))
 
 
 def _is_one(job: Job | Iterable[Job]) -> TypeIs[Job]:

@@ -6,6 +6,7 @@ import time
 
 from redis.exceptions import RedisError
 
+from workers.circuit import JOIN_SECONDS
 from workers.link import Link
 from workers.spool import Spool
 
@@ -22,7 +23,9 @@ class Replayer:
         self._spool = spool
         self._link = link
         self._seen = 0
-        self._thread = threading.Lock()
+        self._running = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
 
     def is_due(self) -> bool:
         """Whether the folder changed since the last replay: one `stat`, so that each call can ask."""
@@ -34,7 +37,10 @@ class Replayer:
         # Before, not after: a line that another process spools meanwhile must make it due again.
         seen = self._spool.changed_at()
         try:
-            replayed = self._spool.replay(self._link.send_patiently, go_on=lambda: time.monotonic() < ends_at)
+            replayed = self._spool.replay(
+                self._link.send_patiently,
+                go_on=lambda: time.monotonic() < ends_at and not self._ended.is_set(),
+            )
         except (RedisError, OSError) as error:
             log.warning("spool_not_replayed", extra={"error": type(error).__name__})
             return
@@ -44,16 +50,22 @@ class Replayer:
             log.info("spool_replayed", extra={"sent": replayed.sent})
         if replayed.finished:
             self._seen = seen
-        else:
-            self.replay_in_background()
+        elif not self._ended.is_set():
+            self._replay_in_background()
 
-    def replay_in_background(self) -> None:
-        """Replay all there is in a thread; one at a time."""
-        if self._thread.acquire(blocking=False):
-            threading.Thread(target=self._replay_all, name="tinymemory-replay", daemon=True).start()
+    def end(self) -> None:
+        """Call the thread home, and wait a moment for it."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
+
+    def _replay_in_background(self) -> None:
+        if self._running.acquire(blocking=False):
+            self._thread = threading.Thread(target=self._replay_all, name="tinymemory-replay", daemon=True)
+            self._thread.start()
 
     def _replay_all(self) -> None:
         try:
             self.replay(float("inf"))
         finally:
-            self._thread.release()
+            self._running.release()
