@@ -11,6 +11,8 @@ from tinymemory.errors import ConfigError
 
 MAX_TASKS = 10_000
 """Rows Flower keeps; its own default of 100,000 is some 200 MB."""
+COLUMNS = "name,uuid,state,args,result,started,runtime,worker"
+"""What the tasks page shows: the scope is in the arguments, the outcome in the result."""
 _AUTHENTICATION = ("FLOWER_BASIC_AUTH", "FLOWER_AUTH")
 
 AddressOption = Annotated[str | None, typer.Option("--address", help="Where to listen (127.0.0.1).")]
@@ -25,14 +27,17 @@ def flower(
 ) -> None:
     """Show the workers and their jobs on a web page; `FLOWER_…` variables are honoured."""
     from workers.app import app  # Celery takes half a second, which other commands need not wait
+    from workers.flower import guard_metrics
 
     given = {"FLOWER_ADDRESS": address, "FLOWER_PORT": port, "FLOWER_BASIC_AUTH": basic_auth}
     # Not on the command line, where `ps` would show a password to everyone.
     environ = {**os.environ, **{name: str(value) for name, value in given.items() if value is not None}}
     environ.setdefault("FLOWER_ADDRESS", "127.0.0.1")
     environ.setdefault("FLOWER_MAX_TASKS", str(MAX_TASKS))
+    environ.setdefault("FLOWER_TASKS_COLUMNS", COLUMNS)
     ensure_guarded(environ["FLOWER_ADDRESS"], has_login=any(environ.get(name) for name in _AUTHENTICATION))
     os.environ.update(environ)
+    guard_metrics()
     sys.argv = ["flower"]
     app.start(argv=["flower"])  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
 

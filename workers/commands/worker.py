@@ -26,13 +26,16 @@ def worker(
     log_level: LogLevelOption = "INFO",
 ) -> None:
     """Run jobs until SIGTERM: what runs then may end within `shutdown_grace`, the rest is handed back."""
+    from celery.utils.nodenames import default_nodename, host_format
+
     from workers.app import app  # Celery takes half a second, which other commands need not wait
 
-    started: Any = app.Worker(  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    untyped: Any = app
+    started = untyped.Worker(
         pool=pool,
         concurrency=concurrency,
         queues=queues,
-        hostname=hostname,
+        hostname=host_format(default_nodename(hostname)),
         loglevel=log_level,
     )
     started.start()
