@@ -20,6 +20,7 @@ from tinymemory.background import (
 from tinymemory.brain import Brain, BrainBatch, BrainDocument, Ingested
 from tinymemory.config import MemoryConfig
 from tinymemory.conformance import ConformanceError
+from tinymemory.context import Brief, ContextDoc, ContextSpec, compile_context
 from tinymemory.engine import (
     MAX_STORE_MANY,
     EngineDescriptor,
@@ -138,6 +139,7 @@ __all__ = [
     "BrainBatch",
     "BrainDocument",
     "BrainSource",
+    "Brief",
     "Bucket",
     "BuildBeliefs",
     "Citation",
@@ -148,7 +150,9 @@ __all__ = [
     "ConsolidateRequest",
     "ConsolidateStatus",
     "Consolidation",
+    "ContextDoc",
     "ContextPack",
+    "ContextSpec",
     "Conversation",
     "CortexEngine",
     "Distiller",
@@ -232,6 +236,7 @@ __all__ = [
     "UnsupportedError",
     "WaitFor",
     "build_engine",
+    "compile_context",
     "holistic_recall",
     "list_engines",
     "parse_job",

@@ -25,9 +25,16 @@ def fit(title: str, sections: list[Chosen], budget_tokens: int) -> list[Chosen]:
     kept = [section for section in sections if section.bullets or section.answer is not None]
     length = len(markdown(title, kept))
     while kept and tokens_of(length) > budget_tokens:
-        overflow = tokens_of(length) - budget_tokens
-        length -= _drop_bullet(kept) or _shorten_answer(kept, overflow * CHARACTERS_PER_TOKEN)
+        length -= trim(kept, tokens_of(length) - budget_tokens)
     return kept
+
+
+def trim(kept: list[Chosen], overflow: int) -> int:
+    """Take one step towards a budget `overflow` tokens away; how many characters it freed.
+
+    Bullets go first, from the end; then the last answer is shortened, or dropped.
+    """
+    return _drop_bullet(kept) or _shorten_answer(kept, overflow * CHARACTERS_PER_TOKEN)
 
 
 def _drop_bullet(kept: list[Chosen]) -> int:
