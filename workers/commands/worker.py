@@ -26,16 +26,17 @@ def worker(
     log_level: LogLevelOption = "INFO",
 ) -> None:
     """Run jobs until SIGTERM: what runs then may end within `shutdown_grace`, the rest is handed back."""
-    from celery.utils.nodenames import default_nodename, host_format
+    from celery.utils import nodenames
 
     from workers.app import app  # Celery takes half a second, which other commands need not wait
 
     untyped: Any = app
+    names: Any = nodenames
     started = untyped.Worker(
         pool=pool,
         concurrency=concurrency,
         queues=queues,
-        hostname=host_format(default_nodename(hostname)),
+        hostname=names.host_format(names.default_nodename(hostname)),
         loglevel=log_level,
     )
     started.start()
