@@ -1,6 +1,7 @@
 """Where requests go: an endpoint that is safe to send a credential to."""
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,6 +10,7 @@ import httpx
 from tinymemory.errors import ConfigError
 from tinymemory.text import trimmed
 
+_HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # a name, or an address without its brackets
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -69,7 +71,7 @@ def _url(text: str) -> httpx.URL:
         url = None
     if url is None:
         raise ConfigError("the endpoint is not a URL: write it like https://cortex.example.com")
-    if url.scheme not in _DEFAULT_PORTS or not url.host:
+    if url.scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(url.raw_host):
         raise ConfigError(
             "the endpoint is not an http or https URL: write it like https://cortex.example.com"
         )

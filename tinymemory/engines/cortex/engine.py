@@ -142,8 +142,7 @@ class CortexEngine(MemoryEngine):
             endpoint=at,
             credential=Credential(credential),
             timing=timing,
-            # In clear text to this machine, no proxy that the environment names may see the credential.
-            pool=Pool(trust_env=at.is_encrypted, timing=timing, transport=http),
+            pool=Pool(is_encrypted=at.is_encrypted, timing=timing, transport=http),
             pause=Pause(timing),
         )
         return cls(transport, HintGate(), Claims(), chunk_target)

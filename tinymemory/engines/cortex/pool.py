@@ -13,9 +13,9 @@ class Pool:
     """The HTTP client behind an engine and everything derived from it."""
 
     def __init__(
-        self, *, trust_env: bool, timing: Timing, transport: httpx.AsyncBaseTransport | None = None
+        self, *, is_encrypted: bool, timing: Timing, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._trust_env = trust_env
+        self._is_encrypted = is_encrypted
         self._timing = timing
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
@@ -52,5 +52,8 @@ class Pool:
             limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30),
             follow_redirects=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            trust_env=self._trust_env,
+            # In clear text to this machine, no proxy that the environment names may see the credential,
+            # and reading the certificates of the world would take longer than the first request.
+            trust_env=self._is_encrypted,
+            verify=self._is_encrypted,
         )

@@ -1,0 +1,233 @@
+"""§9 items 32 to 36: bodies that are too large, too slow or cut off, and hosts that do not answer."""
+
+import asyncio
+import gzip
+import ssl
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from tinymemory import (
+    EngineError,
+    ItemKind,
+    ListRequest,
+    MetaFilter,
+    Reach,
+    TinyMemoryError,
+    UnavailableError,
+    UnreachableError,
+)
+from tinymemory.engines.cortex import CortexEngine, Timing
+from tinymemory.engines.cortex import body as bodies
+from tinymemory.engines.cortex.surface import Surface
+from tinymemory.testing import CortexServer, RawAnswer, raw
+
+Connect = Callable[..., CortexEngine]
+LIST = ListRequest(filter=MetaFilter(reach=Reach(), kinds=(ItemKind.LEARNING,)))
+IMPATIENT = Timing(backoff=0.001, poll_gap=0.001, request_timeout=0.4, connect_timeout=0.4)
+
+
+def answering(server: CortexServer, surface: Surface, *answers: RawAnswer | str) -> None:
+    server.knobs.raw_answers = {f"GET /{surface.events}": list(answers)}
+
+
+@pytest.mark.parametrize("kind", ["too_large", "declared_too_large", "endless", "gzip_bomb"])
+async def test_an_answer_over_the_cap_is_refused_while_it_streams(
+    engine: CortexEngine, server: CortexServer, surface: Surface, kind: str
+) -> None:
+    # §9 item 32
+    answering(server, surface, kind)
+
+    with pytest.raises(EngineError, match="over 64 MiB"):
+        await engine.list(LIST)
+
+    assert server.seen.count(f"GET /{surface.events}") == 1
+
+
+async def test_one_byte_decides_and_encodings_named_twice_are_not_multiplied(
+    engine: CortexEngine, server: CortexServer, surface: Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # §9 item 32
+    page = raw.json_answer({"success": True, "data": {"items": []}, "items": []}).body
+    assert isinstance(page, bytes)
+    page += b" " * 1000
+    packed = gzip.compress(page)
+    monkeypatch.setattr(bodies, "BODY_CAP", len(page))
+    for encoding, body in (("", page), ("gzip", packed), ("deflate", zlib.compress(page))):
+        answering(server, surface, RawAnswer(200, {"Content-Encoding": encoding} if encoding else {}, body))
+        assert (await engine.list(LIST)).items == []
+
+    monkeypatch.setattr(bodies, "BODY_CAP", len(page) - 1)
+    for encoding, body in (("", page), ("gzip", packed)):
+        answering(server, surface, RawAnswer(200, {"Content-Encoding": encoding} if encoding else {}, body))
+        with pytest.raises(EngineError, match="over"):
+            await engine.list(LIST)
+
+    answering(server, surface, RawAnswer(200, {"Content-Encoding": "gzip, gzip"}, gzip.compress(packed)))
+    with pytest.raises(EngineError, match="not asked for"):
+        await engine.list(LIST)
+
+
+async def test_gzip_in_several_members_is_one_body(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    page = b'{"success": true, "data": {"items": []}, "items": []}'
+    packed = gzip.compress(page[:7]) + gzip.compress(page[7:])
+    answering(server, surface, RawAnswer(200, {"Content-Encoding": "gzip"}, packed))
+
+    assert (await engine.list(LIST)).items == []
+
+
+@pytest.mark.parametrize("body", [b"not gzip at all", gzip.compress(b"{}")[:-9]])
+async def test_a_body_that_is_not_the_gzip_it_claims_is_an_error(
+    engine: CortexEngine, server: CortexServer, surface: Surface, body: bytes
+) -> None:
+    # §9 item 35
+    answering(server, surface, *[RawAnswer(200, {"Content-Encoding": "gzip"}, body)] * 3)
+
+    with pytest.raises((EngineError, UnavailableError)):
+        await engine.list(LIST)
+
+
+async def test_an_endless_error_body_is_cut_and_the_status_still_decides(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 33
+    answering(server, surface, replace(raw.endless, status=404), replace(raw.endless, status=422))
+
+    for status in (404, 422):
+        with pytest.raises(TinyMemoryError, match=str(status)) as caught:
+            await engine.list(LIST)
+        assert len(str(caught.value)) < 500
+
+
+async def test_an_error_body_that_drips_for_ever_ends_at_the_deadline_and_keeps_its_status(
+    server: CortexServer, connect: Connect, surface: Surface
+) -> None:
+    # §9 item 33
+    answering(server, surface, replace(raw.dripping(), status=409))
+
+    async with connect(server.url, timing=IMPATIENT) as engine:
+        with pytest.raises(TinyMemoryError, match="409"):
+            await engine.list(LIST)
+
+
+async def test_a_body_that_drips_for_ever_ends_at_the_deadline(
+    server: CortexServer, connect: Connect, surface: Surface
+) -> None:
+    # §9 item 34
+    answering(server, surface, *[raw.dripping()] * 3)
+
+    async with connect(server.url, timing=IMPATIENT) as engine:
+        async with asyncio.timeout(10):
+            with pytest.raises(UnavailableError, match="in time"):
+                await engine.list(LIST)
+
+    assert server.seen.count(f"GET /{surface.events}") == 3
+
+
+async def test_a_body_cut_off_midway_is_unavailable(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 35
+    answering(server, surface, *["close_midway"] * 3)
+
+    with pytest.raises(UnavailableError, match="body was cut off"):
+        await engine.list(LIST)
+
+    assert server.seen.count(f"GET /{surface.events}") == 3
+
+
+async def test_a_connection_dropped_before_the_answer_is_unavailable(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 36
+    answering(server, surface, *["close"] * 3)
+
+    with pytest.raises(UnavailableError, match="broke the connection off") as caught:
+        await engine.list(LIST)
+
+    assert not isinstance(caught.value, UnreachableError)
+
+
+async def test_a_refused_port_says_so(connect: Connect, unused_tcp_port: int) -> None:
+    # §9 item 36
+    async with connect(f"http://127.0.0.1:{unused_tcp_port}") as engine:
+        with pytest.raises(UnreachableError, match="nothing accepted the connection") as caught:
+            await engine.list(LIST)
+
+    assert f"127.0.0.1:{unused_tcp_port}" in str(caught.value)
+
+
+async def test_a_name_that_does_not_resolve_says_so(connect: Connect) -> None:
+    # §9 item 36
+    async with connect("https://memory.invalid") as engine:
+        with pytest.raises(UnreachableError, match=r"memory\.invalid was not found.*does not resolve"):
+            await engine.list(LIST)
+
+
+async def test_a_tls_failure_says_so(connect: Connect) -> None:
+    # §9 item 36
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    listener = await asyncio.start_server(plain, "127.0.0.1", 0)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        async with connect(f"https://127.0.0.1:{port}") as engine:
+            with pytest.raises(UnreachableError, match="secure connection failed") as caught:
+                await engine.list(LIST)
+
+    assert any(isinstance(error, ssl.SSLError | httpx.ConnectError) for error in causes(caught.value))
+
+
+async def test_a_server_that_never_answers_says_that_the_time_ran_out(connect: Connect) -> None:
+    # §9 item 36
+    silent = asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await silent.wait()
+        writer.close()
+
+    listener = await asyncio.start_server(hold, "127.0.0.1", 0)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        async with connect(f"http://127.0.0.1:{port}", timing=IMPATIENT) as engine:
+            with pytest.raises(UnavailableError, match="did not answer in time"):
+                await engine.list(LIST)
+        silent.set()
+
+
+async def test_answers_may_come_from_a_mock_transport(connect: Connect) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"success": True, "data": {"items": []}, "items": []})
+
+    async with connect("https://cortex.example.com", http=httpx.MockTransport(answer)) as engine:
+        assert (await engine.list(LIST)).items == []
+        assert (await engine.health()).state == "ok"
+
+
+async def test_what_a_transport_raises_becomes_a_library_error(connect: Connect) -> None:
+    for error in (httpx.ReadError("gone"), httpx.PoolTimeout("full"), ValueError("odd"), OSError("no route")):
+
+        async def fail(request: httpx.Request, error: Exception = error) -> httpx.Response:
+            raise error
+
+        async with connect("https://h", http=httpx.MockTransport(fail)) as engine:
+            with pytest.raises(TinyMemoryError) as caught:
+                await engine.list(LIST)
+            assert caught.value.__cause__ is error
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None:
+        found.append(current)
+        current = current.__cause__ or current.__context__
+    return found

@@ -1,0 +1,245 @@
+"""§9 items 6 to 14: the credential, default headers, cookies and redirects."""
+
+import logging
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from tinymemory import (
+    ConfigError,
+    EngineError,
+    FetchRequest,
+    ItemKind,
+    Learning,
+    ListRequest,
+    MetaFilter,
+    Reach,
+    RecallRequest,
+    TinyMemoryError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from tinymemory.engines.cortex import CortexEngine
+from tinymemory.engines.cortex.headers import RESERVED
+from tinymemory.engines.cortex.surface import Surface
+from tinymemory.testing import CortexServer, RawAnswer, cortex_server, raw
+
+Connect = Callable[..., CortexEngine]
+ROOT_LEARNINGS = MetaFilter(reach=Reach(), kinds=(ItemKind.LEARNING,))
+TOKEN = "sk-live-0123456789abcdef"
+
+
+async def test_a_bearer_source_is_asked_on_every_attempt(
+    server: CortexServer, connect: Connect, surface: Surface
+) -> None:
+    # §9 item 6
+    tokens = iter(f"token-{number}" for number in range(100))
+    server.knobs.rate_limit_recalls = 2
+
+    async with connect(server.url, lambda: next(tokens)) as engine:
+        await engine.fetch(
+            FetchRequest.model_validate({"query": "tides", "filter": {"reach": {}, "kinds": ["learning"]}})
+        )
+
+    sent = [
+        auth
+        for auth, line in zip(server.seen.auth, server.seen.requests, strict=True)
+        if surface.recall in line
+    ]
+    assert len(sent) == 3
+    assert len(set(sent)) == 3
+
+
+async def test_an_async_source_is_awaited_and_its_token_trimmed(
+    server: CortexServer, connect: Connect
+) -> None:
+    # §9 item 6
+    async def source() -> str:
+        return f" {TOKEN}\n"
+
+    async with connect(server.url, source) as engine:
+        assert (await engine.health()).state == "ok"
+
+    assert server.seen.auth == [f"Bearer {TOKEN}"]
+
+
+async def test_the_actor_lookup_asks_the_source_too() -> None:
+    # §9 item 6
+    asked: list[int] = []
+
+    async with cortex_server("direct") as server:
+        async with CortexEngine.direct(server.url, lambda: asked.append(1) or f"t{len(asked)}") as engine:
+            await engine.health()
+
+        assert server.seen.whoami[0]["authorization"] == "Bearer t1"
+        assert server.seen.auth == ["Bearer t2"]
+
+
+def fails() -> str:
+    raise RuntimeError(f"vault refused {TOKEN}")
+
+
+async def fails_later() -> str:
+    return fails()
+
+
+@pytest.mark.parametrize("source", [fails, fails_later, lambda: "", lambda: " \t ", lambda: None, lambda: 7])
+async def test_a_source_that_raises_or_gives_nothing_is_unauthorized_and_sends_nothing(
+    server: CortexServer, connect: Connect, source: Callable[[], str]
+) -> None:
+    # §9 item 7
+    async with connect(server.url, source) as engine:
+        with pytest.raises(UnauthorizedError) as caught:
+            await engine.list(ListRequest())
+
+    assert TOKEN not in f"{caught.value}{caught.value.__cause__!r}{caught.value.__context__!r}"
+    assert server.seen.requests == []
+    assert server.seen.whoami == []
+
+
+async def test_a_failing_source_is_named_by_its_class_alone(server: CortexServer, connect: Connect) -> None:
+    # §9 item 7
+    async with connect(server.url, fails) as engine:
+        with pytest.raises(UnauthorizedError, match=r"RuntimeError$"):
+            await engine.list(ListRequest())
+
+
+@pytest.mark.parametrize("bad", ["a\r\nX-Evil: 1", "a\nb", "a\x00b", "a\x7fb", "a\x85b", "clé-€", "日本"])
+async def test_a_token_that_no_header_can_carry_is_unauthorized_and_sends_nothing(
+    server: CortexServer, connect: Connect, bad: str
+) -> None:
+    # §9 item 8
+    for credential in (f"{TOKEN}{bad}", lambda: f"{TOKEN}{bad}"):
+        async with connect(server.url, credential) as engine:
+            with pytest.raises(UnauthorizedError) as caught:
+                await engine.list(ListRequest())
+        assert TOKEN not in str(caught.value)
+
+    assert server.seen.requests == []
+    assert server.seen.whoami == []
+
+
+async def test_nothing_shown_logged_raised_or_pickled_holds_the_token(
+    server: CortexServer, connect: Connect, surface: Surface, caplog: pytest.LogCaptureFixture
+) -> None:
+    # §9 item 9
+    caplog.set_level(logging.DEBUG)
+    echo = RawAnswer(500, {}, f'{{"error": "no such key: {TOKEN}", "message": "Bearer {TOKEN}"}}'.encode())
+    shown: list[str] = []
+    for answer in (
+        echo,
+        RawAnswer(401, {}, echo.body),
+        RawAnswer(200, {}, TOKEN.encode()),
+    ):
+        server.knobs.raw_answers = {f"GET /{surface.events}": [answer] * 6}
+        async with connect(server.url, TOKEN) as engine:
+            shown.append(repr(engine))
+            with pytest.raises(TypeError):
+                pickle.dumps(engine)
+            with pytest.raises(TinyMemoryError) as caught:
+                await engine.list(ListRequest(filter=ROOT_LEARNINGS))
+            assert pickle.loads(pickle.dumps(caught.value)) == caught.value
+            shown += [str(caught.value), repr(caught.value), repr(caught.value.__cause__)]
+            shown.append(str(pickle.dumps(caught.value)))
+        server.knobs.fail_all = (403, TOKEN)
+        async with connect(server.url, TOKEN) as engine:
+            shown.append(repr(await engine.health()))
+        server.knobs.fail_all = None
+    shown += [record.getMessage() for record in caplog.records if "whoami" not in record.getMessage()]
+
+    assert any("***" in text for text in shown)
+    assert not [text for text in shown if TOKEN in text]
+
+
+async def test_default_headers_ride_every_request_and_a_second_set_replaces_the_first(
+    server: CortexServer, connect: Connect
+) -> None:
+    # §9 item 10
+    async with connect(server.url) as plain:
+        first = plain.with_default_headers({"X-SDK-Name": " openhuman ", "x-first": "1"})
+        second = first.with_default_headers({"x-second": "2"})
+        await first.store(Learning(text="first"))
+        after_first = len(server.seen.headers)
+        await second.store(Learning(text="second"))
+
+    assert all(sent["x-sdk-name"] == "openhuman" for sent in server.seen.headers[:after_first])
+    assert all(sent["x-sdk-name"] == "openhuman" for sent in server.seen.whoami)
+    assert all(sent["x-second"] == "2" for sent in server.seen.headers[after_first:])
+    assert not any("x-first" in sent for sent in server.seen.headers[after_first:])
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_a_reserved_header_is_refused_in_any_letter_case(connect: Connect, name: str) -> None:
+    # §9 item 11
+    for spelling in (name, name.upper(), name.title(), f" {name} "):
+        with pytest.raises(ConfigError) as caught:
+            connect("https://h").with_default_headers({spelling: "s3cret-value"})
+        assert "s3cret-value" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("", "v"),
+        ("a b", "v"),
+        ("a:b", "v"),
+        ("é", "v"),
+        ("a\n", "s\nx"),
+        ("x", "a\r\nb"),
+        ("x", "a\x00"),
+        ("x", "€"),
+    ],
+)
+def test_an_invalid_header_name_or_value_is_a_configuration_error(
+    connect: Connect, name: str, value: str
+) -> None:
+    # §9 item 12
+    with pytest.raises(ConfigError):
+        connect("https://h").with_default_headers({name: value})
+
+
+async def test_a_cookie_the_server_sets_is_not_sent_back(
+    server: CortexServer, connect: Connect, surface: Surface
+) -> None:
+    # §9 item 13
+    answer = raw.json_answer({"success": True, "data": {"items": []}, "items": []})
+    cookie = RawAnswer(200, {**answer.headers, "Set-Cookie": "session=1; Path=/"}, answer.body)
+    server.knobs.raw_answers = {f"GET /{surface.events}": [cookie]}
+
+    async with connect(server.url) as engine:
+        for _ in range(2):
+            await engine.list(ListRequest(filter=ROOT_LEARNINGS))
+
+    assert server.seen.count(f"GET /{surface.events}") == 2
+    assert not any("cookie" in sent for sent in server.seen.headers)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(
+    server: CortexServer, connect: Connect, surface: Surface, status: int
+) -> None:
+    # §9 item 14
+    async with cortex_server(server.wire) as elsewhere:
+        server.knobs.raw_answers = {f"GET /{surface.events}": [raw.redirect(f"{elsewhere.url}/x", status)]}
+        async with connect(server.url) as engine:
+            with pytest.raises(EngineError, match=str(status)) as caught:
+                await engine.list(ListRequest(filter=ROOT_LEARNINGS))
+
+        assert elsewhere.seen.requests == []
+        assert elsewhere.url not in str(caught.value)
+    assert server.seen.count(f"GET /{surface.events}") == 1
+
+
+async def test_a_closed_engine_says_so_and_closes_twice(server: CortexServer, connect: Connect) -> None:
+    engine = connect(server.url)
+    await engine.health()
+
+    await engine.aclose()
+    await engine.aclose()
+
+    with pytest.raises(EngineError, match="closed"):
+        await engine.list(ListRequest())
+    with pytest.raises(EngineError, match="closed"):
+        await engine.with_default_headers({}).recall(RecallRequest(question="any"))
+    assert not isinstance(EngineError("x"), UnavailableError)
