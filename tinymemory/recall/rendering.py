@@ -40,6 +40,6 @@ def _titled(text: str) -> str:
     body = text[heading.end() :].lstrip(WHITE_SPACE)
     # Many files begin with their own title, which would be read twice.
     own = _ATX_HEADING.match(body) or _SETEXT_HEADING.match(body)
-    if own is not None and one_line(own[1]) == title:
+    if own is not None and one_line(own[1]).casefold() == title.casefold():
         body = trimmed(body[own.end() :])
     return f"{title}: {body}" if body else title

@@ -104,7 +104,7 @@ def test_white_space_of_a_bullet_is_collapsed(make_hit: MakeHit, text: str, line
     [
         ("# Refund policy\n\nFive days.", "Refund policy: Five days."),
         ("# Refund policy\n\n# Refund policy\n\nFive days.", "Refund policy: Five days."),
-        ("# Refund policy\n\n## Refund  policy ##\nFive days.", "Refund policy: Five days."),
+        ("# Refund policy\n\n## Refund  Policy ##\nFive days.", "Refund policy: Five days."),
         ("# Refund policy\n\nRefund policy\n=============\n\nFive days.", "Refund policy: Five days."),
         (
             "# Refund policy\n\n# Refund policy of 2024\n\nFive.",
