@@ -167,12 +167,13 @@ def _ms(seconds: float) -> int:
 
 
 def _job_args(job: NewJob) -> tuple[Arg, ...]:
-    coverage = _coverage(job.coverage) if job.coverage else ""
+    coverage = coverage_text(job.coverage) if job.coverage else ""
     scope = job.scope.replace("\n", " ")
     return job.key, job.queue, job.profile, _ms(job.delay), scope, coverage, job.batch, job.envelope
 
 
-def _coverage(coverage: Coverage) -> str:
+def coverage_text(coverage: Coverage) -> str:
+    """As the scripts read it: `idDCL<node>`, `-` for each flag and kind it lacks."""
     kinds = "".join(
         letter if not coverage.kinds or kind in coverage.kinds else "-" for kind, letter in _KIND_LETTERS
     )

@@ -178,7 +178,7 @@ class JobStatus:
     last_enqueued_at: datetime | None
     """None when unknown."""
     served_through: datetime | None
-    """Every enqueue up to then is served by a run that succeeded; None when none did."""
+    """Every enqueue before then is served by a run that succeeded; None when none did."""
     run: str | None
     """`<key>:<token>` of the run in flight, else of the last one that succeeded."""
 
@@ -189,7 +189,7 @@ class JobStatus:
 
     def serves(self, enqueued_at: datetime) -> bool:
         """Whether what was enqueued then has been done, whatever was enqueued since."""
-        return self.served_through is not None and self.served_through >= enqueued_at
+        return self.served_through is not None and self.served_through > enqueued_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """What becomes of an enqueue, by the state its key is in."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import pytest
+from redis.exceptions import ResponseError
 
 from workers.ledger import (
     EnqueueState,
@@ -10,21 +13,21 @@ from workers.ledger import (
     JobState,
     Ledger,
     NewJob,
+    Party,
     Success,
 )
-from workers.ledger.testing import START_MS, MovableClock
+from workers.ledger.testing import BELIEFS, INGEST, START_MS, MovableClock, a_build, an_ingest, begin_one
 from workers.ledger.transitions import instant
 
-BELIEFS, INGEST = "tinymemory.beliefs", "tinymemory.ingest"
 BROKEN = Failure(FailureKind.PERMANENT, JobError("invalid request", "no"))
 
 
-def after(seconds: float):
+def after(seconds: float) -> datetime:
     return instant(START_MS) + timedelta(seconds=seconds)
 
 
-async def test_a_new_build_is_due_after_its_delay(ledger: Ledger, clock: MovableClock, build) -> None:
-    [enqueued] = await ledger.enqueue([build(delay=300)])
+async def test_a_new_build_is_due_after_its_delay(ledger: Ledger, clock: MovableClock) -> None:
+    [enqueued] = await ledger.enqueue([a_build(delay=300)])
 
     assert (enqueued.state, enqueued.due_at) == (EnqueueState.NEW, after(300))
     await clock.advance(299.999)
@@ -33,47 +36,50 @@ async def test_a_new_build_is_due_after_its_delay(ledger: Ledger, clock: Movable
     assert len((await ledger.claim(BELIEFS)).doorbells) == 1
 
 
-async def test_an_ingest_is_due_at_once_whatever_delay_is_asked(ledger: Ledger, ingest) -> None:
-    job: NewJob = ingest()
-    [enqueued] = await ledger.enqueue([NewJob(job.key, job.queue, job.profile, job.scope, job.envelope, 60.0)])
+async def test_an_ingest_is_due_at_once_whatever_delay_is_asked(ledger: Ledger) -> None:
+    job: NewJob = an_ingest()
+    [enqueued] = await ledger.enqueue(
+        [NewJob(job.key, job.queue, job.profile, job.scope, job.envelope, 60.0)]
+    )
 
     assert enqueued.due_at == after(0)
 
 
 async def test_a_merged_build_waits_for_the_last_write_with_the_smallest_delay_asked(
-    ledger: Ledger, clock: MovableClock, build
+    ledger: Ledger, clock: MovableClock
 ) -> None:
-    await ledger.enqueue([build(delay=900)])
+    await ledger.enqueue([a_build(delay=900)])
     await clock.advance(100)
-    [second] = await ledger.enqueue([build(delay=300)])
+    [second] = await ledger.enqueue([a_build(delay=300)])
     await clock.advance(100)
-    [third] = await ledger.enqueue([build(delay=900)])
+    [third] = await ledger.enqueue([a_build(delay=900)])
 
     assert (second.state, second.due_at) == (EnqueueState.MERGED, after(400))
     assert third.due_at == after(500)
 
 
 async def test_steady_writes_put_a_build_off_no_longer_than_the_longest_wait(
-    ledger: Ledger, clock: MovableClock, build
+    ledger: Ledger, clock: MovableClock
 ) -> None:
-    for _ in range(20):
-        [enqueued] = await ledger.enqueue([build(delay=300)])
+    [enqueued] = await ledger.enqueue([a_build(delay=300)])
+    for _ in range(19):
         await clock.advance(100)
+        [enqueued] = await ledger.enqueue([a_build(delay=300)])
 
     assert enqueued.due_at == after(1800)
     assert len((await ledger.claim(BELIEFS)).doorbells) == 1
 
 
 async def test_i3_a_build_enqueued_while_it_is_queued_or_running_runs_again(
-    ledger: Ledger, clock: MovableClock, build
+    ledger: Ledger, clock: MovableClock
 ) -> None:
-    await ledger.enqueue([build()])
+    await ledger.enqueue([a_build()])
     [doorbell] = (await ledger.claim(BELIEFS)).doorbells
     await clock.advance(10)
-    [while_queued] = await ledger.enqueue([build(delay=300)])
+    [while_queued] = await ledger.enqueue([a_build(delay=300)])
     await ledger.begin(doorbell.lease, worker="w")
     await clock.advance(10)
-    [while_running] = await ledger.enqueue([build(delay=300)])
+    [while_running] = await ledger.enqueue([a_build(delay=300)])
     settled = await ledger.settle(doorbell.lease, Success())
 
     assert (while_queued.state, while_queued.due_at) == (EnqueueState.RERUN, after(310))
@@ -86,11 +92,9 @@ async def test_i3_a_build_enqueued_while_it_is_queued_or_running_runs_again(
     assert (job.merged, job.attempts) == (1, 0)
 
 
-async def test_an_identical_ingest_that_arrives_while_it_runs_does_not_run_again(
-    ledger: Ledger, begin_one, ingest
-) -> None:
-    run = await begin_one(ingest())
-    [again] = await ledger.enqueue([ingest()])
+async def test_an_identical_ingest_that_arrives_while_it_runs_does_not_run_again(ledger: Ledger) -> None:
+    run = await begin_one(ledger, an_ingest())
+    [again] = await ledger.enqueue([an_ingest()])
     settled = await ledger.settle(run.lease, Success(stored=1))
 
     assert again.state is EnqueueState.MERGED
@@ -99,14 +103,12 @@ async def test_an_identical_ingest_that_arrives_while_it_runs_does_not_run_again
     assert (await ledger.claim(INGEST)).doorbells == ()
 
 
-async def test_no_enqueue_runs_a_job_before_its_retry_is_due(
-    ledger: Ledger, clock: MovableClock, begin_one, build
-) -> None:
-    run = await begin_one(build())
+async def test_no_enqueue_runs_a_job_before_its_retry_is_due(ledger: Ledger, clock: MovableClock) -> None:
+    run = await begin_one(ledger, a_build())
     failed = await ledger.fail(
         run.lease, Failure(FailureKind.TRANSIENT, JobError("unavailable", "busy"), retry_after=120)
     )
-    [merged] = await ledger.enqueue([build(delay=0)])
+    [merged] = await ledger.enqueue([a_build(delay=0)])
 
     assert failed is not None
     assert failed.due_at == after(120)
@@ -115,27 +117,29 @@ async def test_no_enqueue_runs_a_job_before_its_retry_is_due(
     assert (await ledger.claim(BELIEFS)).doorbells == ()
 
 
-async def test_a_parked_job_is_merged_and_waits_its_delay_when_it_is_returned(
-    ledger: Ledger, clock: MovableClock, begin_one, build
+async def test_a_parked_job_is_merged_and_still_waits_for_its_facts_when_it_is_returned(
+    ledger: Ledger, clock: MovableClock
 ) -> None:
-    run = await begin_one(build())
-    await ledger.fail(run.lease, Failure(FailureKind.CREDENTIAL, JobError("unauthorized", "expired")))
+    await ledger.enqueue([a_build(delay=300)])
+    await clock.advance(300)
+    await ledger.open_breaker(Party("team:a", "default"), "no credits")
+    assert (await ledger.claim(BELIEFS)).parked == 1
     await clock.advance(50)
-    [merged] = await ledger.enqueue([build(delay=300)])
+    [merged] = await ledger.enqueue([a_build(delay=300)])
     await ledger.close_breaker("default", "team:a")
 
-    # Its first enqueue is long past; the last one still waits for its facts.
-    assert (merged.state, merged.due_at) == (EnqueueState.MERGED, after(50))
-    assert (await ledger.status(run.lease.key)).state is JobState.WAITING
+    assert (merged.state, merged.due_at) == (EnqueueState.MERGED, after(650))
+    assert (await ledger.status(a_build().key)).state is JobState.WAITING
+    assert (await ledger.claim(BELIEFS)).doorbells == ()
 
 
-async def test_r30_a_dead_or_done_key_takes_new_work_at_once(ledger: Ledger, begin_one, build, ingest) -> None:
-    dead, done = await begin_one(build()), await begin_one(ingest())
+async def test_r30_a_dead_or_done_key_takes_new_work_at_once(ledger: Ledger) -> None:
+    dead, done = await begin_one(ledger, a_build()), await begin_one(ledger, an_ingest())
     await ledger.fail(dead.lease, BROKEN)
     await ledger.settle(done.lease, Success())
     assert [job.key for job in await ledger.dead()] == [dead.lease.key]
 
-    states = [one.state for one in await ledger.enqueue([build(), ingest()])]
+    states = [one.state for one in await ledger.enqueue([a_build(), an_ingest()])]
 
     assert states == [EnqueueState.NEW, EnqueueState.NEW]
     assert await ledger.dead() == []
@@ -145,9 +149,9 @@ async def test_r30_a_dead_or_done_key_takes_new_work_at_once(ledger: Ledger, beg
     assert {run.key for run in await ledger.history()} == {dead.lease.key, done.lease.key}
 
 
-async def test_a_build_enqueued_while_a_run_dies_starts_a_new_series(ledger: Ledger, begin_one, build) -> None:
-    run = await begin_one(build())
-    await ledger.enqueue([build(delay=300)])
+async def test_a_build_enqueued_while_a_run_dies_starts_a_new_series(ledger: Ledger) -> None:
+    run = await begin_one(ledger, a_build())
+    await ledger.enqueue([a_build(delay=300)])
     failed = await ledger.fail(run.lease, BROKEN)
 
     assert failed is not None
@@ -156,14 +160,12 @@ async def test_a_build_enqueued_while_a_run_dies_starts_a_new_series(ledger: Led
     assert [one.outcome for one in await ledger.history()] == ["dead"]
 
 
-async def test_a_batch_is_accepted_whole_or_not_at_all(ledger: Ledger, build) -> None:
-    good = build(1)
+async def test_a_batch_is_accepted_whole_or_not_at_all(ledger: Ledger) -> None:
+    good = a_build(1)
     bad = NewJob("nonsense", BELIEFS, "default", "x", "{}")
 
-    try:
+    with pytest.raises(ResponseError, match="malformed job"):
         await ledger.enqueue([good, bad])
-    except Exception as error:
-        assert "malformed job" in str(error)
 
     assert (await ledger.status(good.key)).state is JobState.UNKNOWN
     assert (await ledger.stats()).waiting == 0

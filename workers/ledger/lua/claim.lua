@@ -16,7 +16,7 @@ if room <= 0 then return reply end
 -- Parties looked at beyond those that give a job, and due jobs looked at for what a wide one covers:
 -- both bound a call, and what they leave is found by the next.
 local visits, fold_looks = 2 * room + 64, 256
-local EXPRESS_LIMIT, FOLD_SCAN = 32, 64
+local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
 local last_turn = tonumber(call("HGET", P .. "counter", "turn")) or 0
@@ -37,10 +37,16 @@ local function end_turn(party)
   call("ZADD", asleep, first[2], party)
 end
 
-local function is_capped(root, profile)
-  local cap = root_cap
-  if trials and is_on_trial(root, profile) then cap = 1 end
-  return call("SCARD", P .. "held:" .. root) >= cap
+-- Nothing of the root may be claimed now: its party comes back when a slot frees or, while a breaker is
+-- on trial and lets one run through, when that may be over.
+local function hold_back(party, root, profile)
+  local held = call("SCARD", P .. "held:" .. root)
+  local on_trial = trials and held >= 1 and is_on_trial(root, profile)
+  if held < root_cap and not on_trial then return false end
+  call("ZREM", ring, party)
+  call("SADD", P .. "capped:" .. root, queue .. "|" .. profile)
+  if on_trial then call("ZADD", asleep, now + TRIAL_PAUSE, party) end
+  return true
 end
 
 local function hand_out(root, profile, id, priority)
@@ -90,7 +96,7 @@ local function fold_covered(root, profile, id)
 end
 
 -- The build that serves what `id` asks for: "flight" and its key and claim when it is in the air and
--- was claimed after `id` was due; "waiting" and its id when it is due as well; else nil.
+-- was claimed after `id` was due and last enqueued; "waiting" and its id when it is due as well; else nil.
 local function serving(root, profile, id, coverage, passed)
   local due, last = unpack(call("HMGET", P .. "job:" .. key_of(root, id), "due", "last"))
   for _, other in ipairs(coverers(root .. "|" .. profile, coverage, id)) do
@@ -98,7 +104,7 @@ local function serving(root, profile, id, coverage, passed)
     local state, its_due, its_queue, claimed, its_coverage =
       unpack(call("HMGET", P .. "job:" .. key, "state", "due", "queue", "claimed", "coverage"))
     if its_coverage and covers(its_coverage, coverage) then
-      if (state == "queued" or state == "running") and tonumber(claimed) >= math.max(tonumber(due), tonumber(last)) then
+      if (state == "queued" or state == "running") and tonumber(claimed) > math.max(tonumber(due), tonumber(last)) then
         return "flight", key, claimed
       end
       if state == "waiting" and its_queue == queue and tonumber(its_due) <= now and not passed[other] then
@@ -167,10 +173,7 @@ while room > 0 and visits > 0 do
   elseif broken and open_breaker_of(root, profile) then
     park_due(root, profile, id, due)
     end_turn(party)
-  elseif is_capped(root, profile) then
-    call("ZREM", ring, party)
-    call("SADD", P .. "capped:" .. root, queue .. "|" .. profile)
-  else
+  elseif not hold_back(party, root, profile) then
     hand_out_or_fold(root, profile, id)
     end_turn(party)
   end

@@ -32,8 +32,16 @@ end
 if last and erased < most then
   for _, pair in ipairs(pairs_of_root) do
     local party = root .. "|" .. string.match(pair, "^.-|(.*)$")
-    for _, index in ipairs({ "active", "resting", "roots", "breakers", "trials" }) do call("ZREM", P .. index, party) end
-    call("DEL", P .. "breaker:" .. party, P .. "wide:" .. party)
+    for _, index in ipairs({ "active", "resting", "roots" }) do call("ZREM", P .. index, party) end
+    call("DEL", P .. "wide:" .. party)
+  end
+  for _, index in ipairs({ "breakers", "trials" }) do
+    for _, id in ipairs(call("ZRANGE", P .. index, 0, -1)) do
+      if string.match(id, "^(.-)|") == root then
+        call("ZREM", P .. index, id)
+        call("DEL", P .. "breaker:" .. id)
+      end
+    end
   end
   call("DEL", P .. "lanes:" .. root, P .. "capped:" .. root)
   call("UNLINK", P .. "text:" .. root)
