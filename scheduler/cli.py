@@ -6,7 +6,7 @@ import typer
 from redis.exceptions import RedisError
 
 from tinymemory.exit import ExitCode
-from workers.commands.celery_logging import LogLevelOption
+from workers.commands.celery_logging import LogFormat, LogFormatOption, LogLevelOption
 from workers.round import SweepReport
 from workers.settings import WorkerSettings
 
@@ -14,11 +14,13 @@ commands = typer.Typer()
 
 
 @commands.command()
-def beat(log_level: LogLevelOption = "INFO") -> None:
+def beat(log_level: LogLevelOption = "INFO", log_format: LogFormatOption = LogFormat.TEXT) -> None:
     """Ask for sweeps, reaps, probes and the nightly build, until SIGTERM; several at once are safe."""
     from scheduler.app import app  # Celery takes half a second, which other commands need not wait
+    from workers.logs import configure_celery_logging
 
-    app.Beat(loglevel=log_level).run()  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    configure_celery_logging(log_level, log_format, WorkerSettings.load())
+    app.Beat(loglevel=log_level, quiet=log_format is LogFormat.JSON).run()  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
 
 
 @commands.command()

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from workers.commands.celery_logging import LogLevelOption
+from workers.commands.celery_logging import LogFormat, LogFormatOption, LogLevelOption
+from workers.settings import WorkerSettings
 
 PoolOption = Annotated[str, typer.Option("--pool", "-P", help="threads, prefork or solo.")]
 ConcurrencyOption = Annotated[
@@ -24,12 +25,15 @@ def worker(
     queues: QueuesOption = None,
     hostname: HostnameOption = None,
     log_level: LogLevelOption = "INFO",
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run jobs until SIGTERM: what runs then may end within `shutdown_grace`, the rest is handed back."""
     from celery.utils import nodenames
 
     from workers.app import app  # Celery takes half a second, which other commands need not wait
+    from workers.logs import configure_celery_logging
 
+    configure_celery_logging(log_level, log_format, WorkerSettings.load())
     untyped: Any = app
     names: Any = nodenames
     started = untyped.Worker(
@@ -38,6 +42,7 @@ def worker(
         queues=queues,
         hostname=names.host_format(names.default_nodename(hostname)),
         loglevel=log_level,
+        quiet=log_format is LogFormat.JSON,  # no banner among the objects
     )
     started.start()
     raise typer.Exit(int(started.exitcode or 0))
