@@ -17,8 +17,9 @@ from tinymemory.engines.sqlite.words import STOP_WORDS, words
 class Embedder(Protocol):
     """What turns texts into vectors.
 
-    It may also have `near`, the least cosine of a hit (0 without), and `aclose()`, which the engine
-    that it was given to calls when it closes.
+    It may also have `near`, the least cosine of a hit (0 without); `weight`, what its ranking counts
+    beside that of the words in a hybrid fetch (1 without); and `aclose()`, which the engine that it
+    was given to calls when it closes.
     """
 
     @property
@@ -43,9 +44,12 @@ class HashedEmbedder:
     meet.  Nothing is downloaded, and every process computes the same.
     """
 
-    dimensions: int = 256
+    dimensions: int = 512
     id: str = "tinymemory-hashed-1"
     near: float = 0.15
+    # It knows no more than letters, and words know letters better: measured on conversations, a weight
+    # of 0.4 costs a tenth of what words alone find, and 0.1 nothing.
+    weight: float = 0.1
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Vectors of length 1, or of zeros for a text without a word."""
@@ -75,9 +79,10 @@ def _embedded(text: str) -> list[float]:
 
 
 def _weight(word: str, count: int) -> int:
+    # Without a corpus at hand, length stands for rarity: measured, it finds a fifth more.
     if word.partition("'")[0] in STOP_WORDS:
         return 1
-    return min(64, round(8 * math.sqrt(count)))
+    return min(64, round(6 * math.sqrt(min(len(word), 10) * count)))
 
 
 @lru_cache(maxsize=50_000)
@@ -85,11 +90,11 @@ def _lanes(word: str) -> int:
     """A word's vector in lanes: the sum of its features, each spread over a few signed components."""
     components = [_BIAS] * _LANES
     grams = _grams(word)
-    # The word itself weighs as much as all of its parts.
-    for feature, weight in [(word, 60), *((gram, 60 // len(grams)) for gram in grams)]:
+    share = round(60 / math.sqrt(len(grams)))
+    for feature, weight in [(word, 30), *((gram, share) for gram in grams)]:
         digest = hashlib.blake2b(feature.encode(), digest_size=2 * _SPREAD).digest()
         for at in range(0, 2 * _SPREAD, 2):
-            components[digest[at]] += weight if digest[at + 1] & 1 else -weight
+            components[digest[at] | (digest[at + 1] & 2) << 7] += weight if digest[at + 1] & 1 else -weight
     return int.from_bytes(array("I", components).tobytes(), sys.byteorder)
 
 

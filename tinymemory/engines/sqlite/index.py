@@ -64,4 +64,5 @@ def settle(connection: sqlite3.Connection, embedder: int, made: Iterable[tuple[i
         if row.rowcount and any(vector):
             key = (piece, embedder)
             connection.execute("INSERT INTO signatures VALUES (?, ?, ?)", (*key, vectors.signature(vector)))
-            connection.execute("INSERT INTO vectors VALUES (?, ?, ?)", (*key, vectors.components(vector)))
+            kept = vectors.components(vector)
+            connection.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", (*key, kept, vectors.length(kept)))

@@ -40,7 +40,7 @@ CREATE TABLE items (
     UNIQUE (layer, id)
 );
 CREATE INDEX items_by_place ON items (layer, namespace, kind);
-CREATE INDEX items_by_thread ON items (thread_id, first_turn) WHERE thread_id IS NOT NULL;
+CREATE INDEX items_by_thread ON items (thread_id, namespace, first_turn) WHERE thread_id IS NOT NULL;
 CREATE INDEX items_by_topic ON items (topic) WHERE topic IS NOT NULL;
 
 CREATE TABLE tags (
@@ -80,6 +80,7 @@ CREATE TABLE vectors (
     piece INTEGER NOT NULL REFERENCES pieces (number) ON DELETE CASCADE,
     embedder INTEGER NOT NULL,
     components BLOB NOT NULL,
+    length REAL NOT NULL,
     PRIMARY KEY (piece, embedder)
 ) WITHOUT ROWID;
 CREATE TABLE owed (

@@ -32,14 +32,18 @@ def nearest(wanted: bytes, candidates: Iterable[tuple[int, bytes]], limit: int) 
     return [key for _, key in keyed[:limit]]
 
 
-def cosine(wanted: Sequence[float], found: bytes) -> float:
-    """How near a kept vector is to a vector of length 1; 0 for a vector of zeros."""
-    kept = array("b", found)
-    length = math.sqrt(sum(map(mul, kept, kept)))
-    return sum(map(mul, wanted, kept)) / length if length else 0.0
+def length(kept: bytes) -> float:
+    """The length of a kept vector, which no vector of zeros has."""
+    numbers = array("b", kept)
+    return math.sqrt(sum(map(mul, numbers, numbers)))
+
+
+def product(wanted: Sequence[float], kept: bytes) -> float:
+    """The dot product with a kept vector."""
+    return sum(map(mul, wanted, array("b", kept)))
 
 
 def unit(vector: Sequence[float]) -> list[float]:
     """The vector with length 1; one of zeros stays."""
-    length = math.sqrt(sum(map(mul, vector, vector)))
-    return [component / length for component in vector] if length else list(vector)
+    size = math.sqrt(sum(map(mul, vector, vector)))
+    return [component / size for component in vector] if size else list(vector)
