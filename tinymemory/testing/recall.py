@@ -164,7 +164,11 @@ def _hinted_first(events: list[Event], temporal: Temporal | None) -> list[Event]
     zone = zone if days.zone is None else _zone(days.zone)
 
     def is_elsewhen(event: Event) -> bool:
-        return not days.from_ <= event.seen_at.astimezone(zone).date() <= days.to
+        try:
+            day = event.seen_at.astimezone(zone).date()
+        except OverflowError:  # the first or last hours there are, in a zone beyond them
+            return True
+        return not days.from_ <= day <= days.to
 
     return sorted(events, key=is_elsewhen)
 

@@ -136,6 +136,15 @@ async def test_an_undated_event_counts_as_observed_when_it_was_recorded(
     assert texts(await recall(cortex, temporal=today)) == ["undated", "old"]
 
 
+async def test_an_event_at_the_end_of_time_is_on_no_hinted_day(
+    direct: CortexServer, cortex: httpx.AsyncClient, event: Event
+) -> None:
+    direct.log.append(event("late", context={"observed_at": "9999-12-31T23:00:00Z"}))
+    days = {"refers_during": {"from": "2026-01-02", "to": "2026-01-02"}, "timezone": "Asia/Kolkata"}
+
+    assert texts(await recall(cortex, temporal=days)) == ["late"]
+
+
 @pytest.mark.parametrize(
     "temporal",
     [
