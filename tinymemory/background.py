@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Self, assert_never
 
+from pydantic import Field
+
 from tinymemory.brain import Brain, Progress
 from tinymemory.engine import MemoryEngine
 from tinymemory.errors import UnsupportedError
@@ -68,9 +70,9 @@ class JobReport(Value):
     outcome: JobOutcome
     consolidation: ConsolidateReceipt | None = None
     """What the engine answered to a build."""
-    stored: tuple[StoreReceipt, ...] = ()
+    stored: list[StoreReceipt] = Field(default_factory=list[StoreReceipt])
     """What an ingest stored, in the order of its documents."""
-    follow_ups: tuple[BuildBeliefs, ...] = ()
+    follow_ups: list[BuildBeliefs] = Field(default_factory=list[BuildBeliefs])
     """The jobs that should run next: a build per source an ingest touched."""
 
 

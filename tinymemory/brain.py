@@ -38,9 +38,9 @@ class Ingested(Value):
 class BrainBatch(Value):
     """What became of several documents."""
 
-    receipts: tuple[StoreReceipt, ...]
+    receipts: list[StoreReceipt]
     """In the order of the documents."""
-    jobs: tuple[BuildBeliefs, ...]
+    jobs: list[BuildBeliefs]
     """One build per source touched, by the source's id."""
 
 
@@ -73,7 +73,7 @@ class Brain:
             receipts += await self.engine.store_many(batch)
             if progress is not None:
                 progress(len(receipts), len(documents))
-        return BrainBatch(receipts=tuple(receipts), jobs=self._builds(documents))
+        return BrainBatch(receipts=receipts, jobs=self._builds(documents))
 
     async def search(self, query: str, source: BrainSource | str | None = None, limit: int = 10) -> list[Hit]:
         """Documents of one source or of all, best first; hybrid where the engine serves it.
@@ -98,9 +98,9 @@ class Brain:
         reach = Reach.subtree(self.layout.brain(source))
         return BuildBeliefs(ConsolidateRequest(reach=reach, kinds=(ItemKind.DOCUMENT,)))
 
-    def _builds(self, documents: Sequence[BrainDocument]) -> tuple[BuildBeliefs, ...]:
+    def _builds(self, documents: Sequence[BrainDocument]) -> list[BuildBeliefs]:
         # Two spellings of one source are one scope, and so one build.
-        return tuple(dict.fromkeys(map(self.build, sorted({document.source for document in documents}))))
+        return list(dict.fromkeys(map(self.build, sorted({document.source for document in documents}))))
 
 
 def _batches(items: Iterable[Document]) -> Iterable[list[Document]]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from tinymemory.background import BackgroundJob, BackgroundRunner, BuildBeliefs, JobReport
 from tinymemory.brain import Brain, Progress
@@ -76,7 +76,7 @@ class PostTurnReport(Value):
     """What became of a reply."""
 
     receipt: StoreReceipt
-    jobs: tuple[BackgroundJob, ...] = ()
+    jobs: list[BackgroundJob] = Field(default_factory=list[BackgroundJob])
     """Slow work this turn made due; to be run off the turn."""
 
 
@@ -176,7 +176,7 @@ class AgentMemory:
         receipt = await self.engine.store_with(item, WaitFor.ACCEPTED)
         every = self.policy.build_beliefs_every
         is_due = bool(every) and (turn_index + 1) % every == 0
-        return PostTurnReport(receipt=receipt, jobs=(self.history_build(),) if is_due else ())
+        return PostTurnReport(receipt=receipt, jobs=[self.history_build()] if is_due else [])
 
     async def recall_for_compaction(
         self, thread_id: str, dropped: Sequence[Turn], *, focus: str | None = None
@@ -275,7 +275,7 @@ class AgentMemory:
 
 def _nothing_read(request: HolisticRecall, failure: BaseException) -> ContextPack:
     reason = reason_of(failure)
-    skipped = tuple(SkippedSection(heading=section.heading, reason=reason) for section in request.sections)
+    skipped = [SkippedSection(heading=section.heading, reason=reason) for section in request.sections]
     return ContextPack(markdown="", tokens=0, skipped=skipped, engine="unknown")
 
 

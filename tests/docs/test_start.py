@@ -64,7 +64,7 @@ async def test_the_code_of_the_page_runs_and_remembers(
     assert "Hi, Maria Huber here" not in run["model"].packs[0]
     assert run["initial"].markdown == ""
     assert "Maria Huber" in run["carried"].markdown
-    assert run["report"].jobs == (run["memory"].history_build(),)
+    assert run["report"].jobs == [run["memory"].history_build()]
     assert any("five days" in hit["text"] for hit in run["found"]["hits"])
     assert run["pack"].markdown.startswith("# What I know\n")
 

@@ -172,6 +172,19 @@ def test_jobs_are_frozen() -> None:
     assert len({BUILD, parse_job(BUILD_JSON), INGEST}) == 2
 
 
+def test_a_job_is_valid_when_its_request_and_all_its_documents_are() -> None:
+    twice = ConsolidateRequest(reach=Reach(), kinds=(ItemKind.LEARNING, ItemKind.LEARNING))
+
+    BUILD.ensure_valid()
+    INGEST.ensure_valid()
+    with pytest.raises(InvalidRequestError, match="kinds"):
+        BuildBeliefs(twice).ensure_valid()
+    with pytest.raises(InvalidRequestError, match="source `web` has no text"):
+        IngestBrain([*INGEST.documents, BrainDocument("web", " ")]).ensure_valid()
+    with pytest.raises(InvalidRequestError, match="surrogate"):
+        IngestBrain([BrainDocument("web", "half a pair: \ud800")]).ensure_valid()
+
+
 @pytest.mark.parametrize(
     ("reach", "is_within"),
     [
@@ -315,4 +328,4 @@ async def test_r55_a_build_hands_back_no_job(runner: BackgroundRunner) -> None:
 
     assert report.consolidation is not None
     assert report.consolidation.built == 1
-    assert report.follow_ups == ()
+    assert report.follow_ups == []

@@ -157,7 +157,7 @@ async def test_many_documents_make_one_build_per_source_in_the_order_of_sources(
 async def test_no_documents_are_nothing_to_do(engine: WatchedEngine, brain: Brain) -> None:
     batch = await brain.ingest_many([])
 
-    assert (batch.receipts, batch.jobs, engine.watch.calls) == ((), (), [])
+    assert (batch.receipts, batch.jobs, engine.watch.calls) == ([], [], [])
 
 
 async def test_r66_an_ingest_that_failed_halfway_is_completed_by_the_next_and_doubles_nothing(

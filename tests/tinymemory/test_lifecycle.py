@@ -138,7 +138,7 @@ async def test_r35_an_agent_in_composed_and_decomposed_unicode_is_one_agent(engi
 
     assert first.logged is not None
     assert again.logged == StoreReceipt(id=first.logged.id, replayed=True)
-    assert recalled.refs == (first.logged.id,)
+    assert recalled.refs == [first.logged.id]
     assert composed.history_build() == decomposed.history_build()
     assert composed.agent_id == decomposed.agent_id == "caf\u00e9-42"
 
@@ -292,7 +292,7 @@ async def test_the_turn_is_stored_while_the_pack_is_read(engine: WatchedEngine, 
         context = await memory.pre_turn("t", 0, "refunds?")
 
     assert context.logged is not None
-    assert context.pack.skipped == tuple(SkippedSection(heading=name, reason="empty") for name in HEADINGS)
+    assert context.pack.skipped == [SkippedSection(heading=name, reason="empty") for name in HEADINGS]
 
 
 async def test_a_pack_has_the_standard_sections_in_order(memory: AgentMemory, colleague: AgentMemory) -> None:
@@ -319,7 +319,7 @@ async def test_a_zero_limit_leaves_its_section_out_and_its_scope_unread(
     pack = await AgentMemory(engine, LAYOUT, "support-01", policy).recall("refunds")
 
     assert headings(pack) == ("Brain",)
-    assert pack.skipped == ()
+    assert pack.skipped == []
     assert len(engine.watch.requests("fetch")) == 1
 
 
@@ -374,7 +374,7 @@ async def test_r49_a_turn_retried_with_another_time_does_not_meet_itself(
 
     retried = await memory.pre_turn("t", 7, "refunds?", at=AT + timedelta(seconds=5), in_prompt_from=8)
 
-    assert retried.pack.refs == ()
+    assert retried.pack.refs == []
 
 
 async def test_the_read_asks_for_the_standard_scopes_and_over_asks(
@@ -420,7 +420,7 @@ async def test_no_failure_of_the_engine_fails_a_users_turn(
 
     assert (context.logged, context.log_error) == (None, reason)
     assert (context.pack.markdown, context.pack.tokens) == ("", 0)
-    assert context.pack.skipped == tuple(SkippedSection(heading=name, reason=reason) for name in HEADINGS)
+    assert context.pack.skipped == [SkippedSection(heading=name, reason=reason) for name in HEADINGS]
 
 
 async def test_a_turn_that_is_not_stored_still_has_its_pack(
@@ -526,7 +526,7 @@ async def test_no_build_is_handed_back_when_builds_are_off(engine: WatchedEngine
 async def test_the_build_is_of_exactly_this_agents_conversations(memory: AgentMemory) -> None:
     report = await memory.post_turn("t", 9, "the tenth turn")
 
-    assert report.jobs == (memory.history_build(),)
+    assert report.jobs == [memory.history_build()]
     assert memory.history_build() == BuildBeliefs(
         ConsolidateRequest(reach=Reach.exact(NODE), kinds=(ItemKind.CONVERSATION,))
     )

@@ -32,16 +32,16 @@ async def holistic_recall(engine: MemoryEngine, request: HolisticRecall) -> Cont
     return ContextPack(
         markdown=text,
         tokens=tokens_of(len(text)),
-        refs=tuple(dict.fromkeys(chain.from_iterable(section.ids for section in kept))),
-        sections=tuple(PackSection(heading=section.heading, refs=tuple(section.ids)) for section in kept),
+        refs=list(dict.fromkeys(chain.from_iterable(section.ids for section in kept))),
+        sections=[PackSection(heading=section.heading, refs=section.ids) for section in kept],
         skipped=skipped,
         engine=engine.descriptor.id,
     )
 
 
-def _skipped(chosen: list[Chosen], found: list[Found]) -> tuple[SkippedSection, ...]:
-    return tuple(
+def _skipped(chosen: list[Chosen], found: list[Found]) -> list[SkippedSection]:
+    return [
         SkippedSection(heading=section.heading, reason=result.failure or EMPTY)
         for section, result in zip(chosen, found, strict=True)
         if not section.bullets and section.answer is None
-    )
+    ]

@@ -1,5 +1,7 @@
 """A context pack: what a holistic recall answers, ready for the prompt."""
 
+from pydantic import Field
+
 from tinymemory.model import Value
 
 CHARACTERS_PER_TOKEN = 4
@@ -9,7 +11,7 @@ class PackSection(Value):
     """One section that made it into the pack."""
 
     heading: str
-    refs: tuple[str, ...]
+    refs: list[str]
     """The ids of the items it lists, or of those its answer cites."""
 
 
@@ -28,10 +30,10 @@ class ContextPack(Value):
     """Empty when nothing was found."""
     tokens: int
     """A quarter of the characters, rounded up."""
-    refs: tuple[str, ...] = ()
+    refs: list[str] = Field(default_factory=list[str])
     """The ids of all that is shown or cited, in the order of their first citation."""
-    sections: tuple[PackSection, ...] = ()
-    skipped: tuple[SkippedSection, ...] = ()
+    sections: list[PackSection] = Field(default_factory=list[PackSection])
+    skipped: list[SkippedSection] = Field(default_factory=list[SkippedSection])
     engine: str
     """The id of the engine that was read."""
 

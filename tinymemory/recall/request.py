@@ -1,7 +1,7 @@
 """What a holistic recall asks for: sections, each a scope and a way to fill it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tinymemory.errors import InvalidRequestError
 from tinymemory.meta import MetaFilter
@@ -46,6 +46,9 @@ class Answer(Positional):
 
 class Latest(Value):
     """Fill a section with the newest of its scope."""
+
+    latest: Literal[True] = True
+    """Tells it from a `Fetch` without a query in JSON."""
 
 
 class ThreadWindow(Positional):

@@ -95,8 +95,8 @@ async def test_no_sections_are_an_empty_pack(engine: WatchedEngine) -> None:
     assert (pack.markdown, pack.tokens, pack.sections, pack.skipped, pack.engine) == (
         "",
         0,
-        (),
-        (),
+        [],
+        [],
         "reference",
     )
 
@@ -261,7 +261,7 @@ async def test_all_sections_are_read_at_the_same_time(engine: WatchedEngine) -> 
     async with asyncio.timeout(10):
         pack = await holistic_recall(engine, HolisticRecall(sections, "q"))
 
-    assert pack.skipped == tuple(SkippedSection(heading=name, reason="empty") for name in "ABC")
+    assert pack.skipped == [SkippedSection(heading=name, reason="empty") for name in "ABC"]
 
 
 @pytest.mark.parametrize(
@@ -285,8 +285,8 @@ async def test_a_section_that_fails_is_skipped_with_the_error_and_the_others_sta
         HolisticRecall([ScopeSection("A", TALKS, query=Answer("?")), ScopeSection("B", DOCUMENTS)], "q"),
     )
 
-    assert pack.skipped == (SkippedSection(heading="A", reason=reason),)
-    assert pack.refs == ("d",)
+    assert pack.skipped == [SkippedSection(heading="A", reason=reason)]
+    assert pack.refs == ["d"]
 
 
 async def test_an_engine_that_answers_nonsense_fails_only_its_section(engine: WatchedEngine) -> None:
@@ -352,7 +352,7 @@ async def test_a_fallback_stands_in_for_an_answer_that_fails_or_is_empty(
         engine, HolisticRecall([ScopeSection("A", TALKS, query=Answer("why?", fallback_to_fetch=True))])
     )
 
-    assert pack.refs == ("t",)
+    assert pack.refs == ["t"]
     assert pack.markdown == "# Memory\n\n## A\n\n- text of t\n"
 
 
@@ -366,7 +366,7 @@ async def test_a_fallback_on_an_engine_that_ranks_nothing_lists_the_newest(
         engine, HolisticRecall([ScopeSection("A", TALKS, query=Answer("why?", fallback_to_fetch=True))])
     )
 
-    assert pack.refs == ("t",)
+    assert pack.refs == ["t"]
 
 
 async def test_the_newest_are_listed_newest_first_then_surest_then_latest_turn(
@@ -387,7 +387,7 @@ async def test_the_newest_are_listed_newest_first_then_surest_then_latest_turn(
 
     pack = await holistic_recall(engine, HolisticRecall([ScopeSection("A", LEARNINGS, 20, Latest())]))
 
-    assert pack.refs == (
+    assert pack.refs == [
         "newest",
         "sure",
         "late turn",
@@ -396,7 +396,7 @@ async def test_the_newest_are_listed_newest_first_then_surest_then_latest_turn(
         "unsure",
         "undated but sure",
         "undated",
-    )
+    ]
 
 
 async def test_the_newest_are_found_on_any_page_up_to_the_fiftieth(
@@ -412,7 +412,7 @@ async def test_the_newest_are_found_on_any_page_up_to_the_fiftieth(
     pack = await holistic_recall(engine, HolisticRecall([ScopeSection("A", DOCUMENTS, 2, Latest())]))
 
     requests = engine.watch.requests("list")
-    assert pack.refs == ("49", "48")
+    assert pack.refs == ["49", "48"]
     assert len(requests) == 50
     assert requests[0] == ListRequest(filter=DOCUMENTS, limit=100)
 
@@ -433,7 +433,7 @@ async def test_exclusions_go_before_the_newest_are_cut(engine: WatchedEngine, ma
         ),
     )
 
-    assert pack.refs == ("t8", "t7")
+    assert pack.refs == ["t8", "t7"]
 
 
 async def test_days_a_question_is_about_come_first_among_the_newest(
@@ -447,4 +447,4 @@ async def test_days_a_question_is_about_come_first_among_the_newest(
         engine, HolisticRecall([ScopeSection("A", DOCUMENTS, 2, Latest())], refers_to=hint)
     )
 
-    assert pack.refs == ("1", "8")
+    assert pack.refs == ["1", "8"]

@@ -78,12 +78,12 @@ async def test_a_pack_is_a_title_then_headings_with_bullets_or_an_answer() -> No
         "# What I know\n\n## S0\n\n- one\n- two\n\n## S1\n\nThe answer.\nIn two lines.\n\n## S2\n\n- three\n"
     )
     assert pack.tokens == math.ceil(len(pack.markdown) / 4)
-    assert pack.refs == ("0.0", "0.1", "a1", "2.0")
-    assert pack.sections == (
-        PackSection(heading="S0", refs=("0.0", "0.1")),
-        PackSection(heading="S1", refs=("a1",)),
-        PackSection(heading="S2", refs=("2.0",)),
-    )
+    assert pack.refs == ["0.0", "0.1", "a1", "2.0"]
+    assert pack.sections == [
+        PackSection(heading="S0", refs=["0.0", "0.1"]),
+        PackSection(heading="S1", refs=["a1"]),
+        PackSection(heading="S2", refs=["2.0"]),
+    ]
     assert ContextPack.model_validate_json(pack.model_dump_json()) == pack
 
 
@@ -156,9 +156,9 @@ async def test_over_budget_bullets_go_from_the_end_and_an_emptied_section_with_i
     assert (
         one_less.markdown == "# Memory\n\n## S0\n\n- aaaa\n- bbbb\n\n## S1\n\nAn answer.\n\n## S2\n\n- cccc\n"
     )
-    assert one_less.refs == ("0.0", "0.1", "a1", "2.0")
+    assert one_less.refs == ["0.0", "0.1", "a1", "2.0"]
     assert two_less.markdown == "# Memory\n\n## S0\n\n- aaaa\n- bbbb\n\n## S1\n\nAn answer.\n"
-    assert two_less.skipped == ()
+    assert two_less.skipped == []
 
 
 async def test_answers_are_shortened_only_when_no_bullet_is_left() -> None:
@@ -196,7 +196,7 @@ async def test_an_answer_of_which_fewer_than_40_characters_would_stay_is_dropped
     dropped = await render("x" * 200, budget=15)
 
     assert kept.markdown == f"# Memory\n\n## S0\n\n{'x' * 41}…\n"
-    assert (dropped.markdown, dropped.tokens, dropped.refs, dropped.sections) == ("", 0, (), ())
+    assert (dropped.markdown, dropped.tokens, dropped.refs, dropped.sections) == ("", 0, [], [])
 
 
 async def test_forty_characters_before_the_step_back_to_a_word_are_enough() -> None:
@@ -210,7 +210,7 @@ async def test_when_an_answer_is_dropped_the_one_before_it_is_the_last() -> None
     pack = await render("x" * 200, "y" * 50, budget=50)
 
     assert pack.markdown == f"# Memory\n\n## S0\n\n{'x' * 177}…\n"
-    assert pack.refs == ("a0",)
+    assert pack.refs == ["a0"]
 
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]) | st.just(" "), min_size=1, max_size=700)
@@ -227,7 +227,7 @@ async def test_no_pack_is_over_its_budget_and_its_count_is_exact(bodies: list[Bo
     assert pack.tokens == math.ceil(len(pack.markdown) / 4) <= budget
     assert pack.markdown.count("\n## ") == len(pack.sections)
     assert all(section.refs for section in pack.sections)
-    assert pack.refs == tuple(dict.fromkeys(id_ for section in pack.sections for id_ in section.refs))
+    assert pack.refs == list(dict.fromkeys(id_ for section in pack.sections for id_ in section.refs))
 
 
 @given(bodies, st.integers(1, 900))

@@ -37,7 +37,7 @@ DOCUMENTS = MetaFilter(kinds=(ItemKind.DOCUMENT,))
 TALKS = MetaFilter(kinds=(ItemKind.CONVERSATION,))
 
 
-def refs(pack: ContextPack) -> dict[str, tuple[str, ...]]:
+def refs(pack: ContextPack) -> dict[str, list[str]]:
     return {section.heading: section.refs for section in pack.sections}
 
 
@@ -60,7 +60,7 @@ async def test_beliefs_are_interleaved_rank_by_rank_stored_learnings_first(
 
     pack = await holistic_recall(engine, HolisticRecall([ScopeSection("L", LEARNINGS, 4)], "q"))
 
-    assert pack.refs == ("s1", "b1", "s2", "b2")
+    assert pack.refs == ["s1", "b1", "s2", "b2"]
 
 
 async def test_beliefs_of_every_fetch_are_merged_once_in_the_order_of_sections(
@@ -76,7 +76,7 @@ async def test_beliefs_of_every_fetch_are_merged_once_in_the_order_of_sections(
 
     pack = await holistic_recall(engine, HolisticRecall(sections, "q"))
 
-    assert refs(pack) == {"D": ("d",), "L": ("s1", "b1", "b2", "b3", "b4")}
+    assert refs(pack) == {"D": ["d"], "L": ["s1", "b1", "b2", "b3", "b4"]}
 
 
 async def test_a_belief_shows_in_the_first_learnings_section_that_its_filter_fits(
@@ -94,7 +94,7 @@ async def test_a_belief_shows_in_the_first_learnings_section_that_its_filter_fit
         engine, HolisticRecall([ScopeSection("Ours", acme), ScopeSection("All", LEARNINGS)], "q")
     )
 
-    assert refs(pack) == {"Ours": ("ours",), "All": ("theirs", "root's")}
+    assert refs(pack) == {"Ours": ["ours"], "All": ["theirs", "root's"]}
 
 
 async def test_a_section_of_any_kind_holds_beliefs_and_one_without_learnings_does_not(
@@ -111,7 +111,7 @@ async def test_a_section_of_any_kind_holds_beliefs_and_one_without_learnings_doe
         engine, HolisticRecall([ScopeSection("D", DOCUMENTS), ScopeSection("E", everything)], "q")
     )
 
-    assert refs(pack) == {"D": ("d",), "E": ("t", "b")}
+    assert refs(pack) == {"D": ["d"], "E": ["t", "b"]}
 
 
 async def test_the_newest_learnings_have_the_listed_beliefs_among_them(
@@ -122,7 +122,7 @@ async def test_the_newest_learnings_have_the_listed_beliefs_among_them(
 
     pack = await holistic_recall(engine, HolisticRecall([ScopeSection("L", LEARNINGS, 3, Latest())]))
 
-    assert pack.refs == ("s1", "b1", "s2")
+    assert pack.refs == ["s1", "b1", "s2"]
 
 
 @pytest.mark.parametrize("failure", [EngineError("no"), RuntimeError("bug")])
@@ -134,7 +134,7 @@ async def test_a_failed_belief_read_is_not_a_failure(
 
     pack = await holistic_recall(engine, HolisticRecall([ScopeSection("L", LEARNINGS, 3, Latest())]))
 
-    assert (pack.refs, pack.skipped) == (("s1",), ())
+    assert (pack.refs, pack.skipped) == (["s1"], [])
 
 
 async def test_a_learnings_section_that_fails_is_skipped_beliefs_or_not(
@@ -151,8 +151,8 @@ async def test_a_learnings_section_that_fails_is_skipped_beliefs_or_not(
         engine, HolisticRecall([ScopeSection("L", LEARNINGS), ScopeSection("D", DOCUMENTS)], "q")
     )
 
-    assert refs(pack) == {"D": ("d",)}
-    assert pack.skipped == (SkippedSection(heading="L", reason="engine error: down"),)
+    assert refs(pack) == {"D": ["d"]}
+    assert pack.skipped == [SkippedSection(heading="L", reason="engine error: down")]
 
 
 async def test_an_item_shows_in_the_first_section_that_lists_it(
@@ -166,7 +166,7 @@ async def test_an_item_shows_in_the_first_section_that_lists_it(
         engine, HolisticRecall([ScopeSection("A", DOCUMENTS, 2), ScopeSection("B", both, 3)], "q")
     )
 
-    assert refs(pack) == {"A": ("d0", "d1"), "B": ("d2", "d3", "d4")}
+    assert refs(pack) == {"A": ["d0", "d1"], "B": ["d2", "d3", "d4"]}
 
 
 async def test_an_answer_citing_an_item_hides_it_from_no_section(
@@ -181,8 +181,8 @@ async def test_an_answer_citing_an_item_hides_it_from_no_section(
         engine, HolisticRecall([ScopeSection("A", TALKS, query=Answer("?")), ScopeSection("B", TALKS)], "q")
     )
 
-    assert refs(pack) == {"A": ("t",), "B": ("t",)}
-    assert pack.refs == ("t",)
+    assert refs(pack) == {"A": ["t"], "B": ["t"]}
+    assert pack.refs == ["t"]
 
 
 async def test_a_hit_without_text_takes_no_bullet(engine: WatchedEngine, make_hit: MakeHit) -> None:
@@ -191,7 +191,7 @@ async def test_a_hit_without_text_takes_no_bullet(engine: WatchedEngine, make_hi
 
     pack = await holistic_recall(engine, HolisticRecall([ScopeSection("A", DOCUMENTS, 2)], "q"))
 
-    assert pack.refs == ("d",)
+    assert pack.refs == ["d"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ async def test_a_thread_window_drops_the_turns_at_or_after_it(
         HolisticRecall([ScopeSection("A", everything)], "q", exclude_thread=ThreadWindow("t", from_turn)),
     )
 
-    assert pack.refs == kept
+    assert pack.refs == list(kept)
 
 
 async def test_a_thread_is_known_by_its_redacted_id_too(engine: WatchedEngine, make_hit: MakeHit) -> None:
@@ -228,7 +228,7 @@ async def test_a_thread_is_known_by_its_redacted_id_too(engine: WatchedEngine, m
         engine, HolisticRecall([ScopeSection("A", TALKS)], "q", exclude_thread=ThreadWindow(phone))
     )
 
-    assert pack.refs == ()
+    assert pack.refs == []
 
 
 async def test_excluded_ids_show_nowhere_not_as_beliefs_either(
@@ -241,7 +241,7 @@ async def test_excluded_ids_show_nowhere_not_as_beliefs_either(
         engine, HolisticRecall([ScopeSection("A", LEARNINGS)], "q", exclude_ids=("x", "y"))
     )
 
-    assert pack.refs == ("s", "b")
+    assert pack.refs == ["s", "b"]
 
 
 stored_ids = st.lists(st.sampled_from("abcdefghijklmnop"), max_size=16, unique=True)
@@ -271,13 +271,13 @@ async def test_no_item_shows_twice_limits_hold_order_is_kept_and_over_asking_is_
 
     shown = [id_ for section in pack.sections for id_ in section.refs]
     assert len(shown) == len(set(shown))
-    assert pack.refs == tuple(shown)
+    assert pack.refs == shown
     assert not excluded.intersection(shown)
     brought = scopes[0][2] + len(excluded)
     merged = list(dict.fromkeys(id_ for _, beliefs, _ in scopes for id_ in beliefs[:brought]))
     earlier: set[str] = set()
     for number, (stored, _, limit) in enumerate(scopes):
-        listed = list(refs(pack).get(str(number), ()))
+        listed = refs(pack).get(str(number), [])
         free = [id_ for id_ in stored if id_ not in earlier | excluded]
         assert len(listed) <= limit
         assert len(listed) >= min(limit, len(free))
