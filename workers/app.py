@@ -14,6 +14,7 @@ from celery import Celery
 
 from workers.configuration import celery_configuration
 from workers.metrics_step import add_metrics
+from workers.pulse import add_pulse
 from workers.runtime import RuntimeHolder
 from workers.settings import WorkerSettings
 from workers.tasks import register_tasks
@@ -23,6 +24,7 @@ app = Celery("tinymemory", set_as_current=False)
 runtimes = RuntimeHolder(app)
 register_tasks(app, runtimes)
 extend_workers(app, runtimes)
+add_pulse(app)
 add_metrics(app)
 
 

@@ -23,7 +23,7 @@ EXCHANGE = "tinymemory"
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 10.0
 """How long the broker may take over one answer: what bounds a publish when it stalls."""
-MIN_VISIBILITY = 3600.0
+HOUR = 3600.0
 _ASKED = ("-Pprefork", "--pool=prefork", ("-P", "prefork"), ("--pool", "prefork"))
 
 
@@ -89,7 +89,7 @@ def ensure_visibility(conf: Mapping[str, Any], settings: WorkerSettings) -> None
     """
     if not settings.redis_is_broker:
         return
-    visibility = float(conf["broker_transport_options"].get("visibility_timeout", MIN_VISIBILITY))
+    visibility = float(conf["broker_transport_options"].get("visibility_timeout", HOUR))
     if visibility <= settings.job_timeout:
         raise ConfigError(
             f"the broker's visibility timeout ({visibility:g} s) must be above job_timeout"
@@ -115,7 +115,7 @@ def _transport_options(settings: WorkerSettings) -> dict[str, Any]:
     if not settings.redis_is_broker:
         return {"confirm_publish": True, "confirm_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
     return {
-        "visibility_timeout": max(MIN_VISIBILITY, 2 * settings.job_timeout),
+        "visibility_timeout": settings.visibility_timeout or max(HOUR, 2 * settings.job_timeout),
         "priority_steps": list(PRIORITY_STEPS),
         "queue_order_strategy": "priority",
         "socket_timeout": ANSWER_SECONDS,

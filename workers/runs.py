@@ -272,7 +272,7 @@ class Runs:
         asked_at = monotonic()
         try:
             kept = await self._ledger.renew(leases)
-        except RedisError as error:
+        except (RedisError, OSError) as error:
             log.warning("renewal_failed", extra={"runs": len(leases), "error": type(error).__name__})
             self._cancel_silent()
             return
@@ -298,7 +298,7 @@ class Runs:
         while True:
             try:
                 return await call()
-            except RedisError as error:
+            except (RedisError, OSError) as error:
                 pause = next(pauses, pause)
                 if monotonic() + pause > deadline:
                     raise

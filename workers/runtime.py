@@ -13,8 +13,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from celery import Celery
+from redis.exceptions import RedisError
 
-from workers.connection import async_redis
+from workers.connection import async_redis, sync_redis
 from workers.doorbell import BrokerBell
 from workers.engines import EngineCache
 from workers.events import FlowerRows
@@ -26,6 +27,7 @@ from workers.round import Round
 from workers.runs import Ended, RunLimits, Runs
 from workers.settings import WorkerSettings
 from workers.stopping import StopPipes
+from workers.vitals import PULSE_SECONDS, Vitals
 
 T = TypeVar("T")
 _CLOSE_SECONDS = 10.0
@@ -88,16 +90,30 @@ class Runtime:
             redactor=redactor,
         )
         self._keeper = asyncio.create_task(self.runs.keep_alive())
+        self._vital_client = sync_redis(settings.redis_url, timeout=1.0)
+        self._vitals = Vitals(self._vital_client, key_prefix=settings.key_prefix)
+        self._announcer = asyncio.create_task(self._announce())
         if self._stop is not None:
             self._stop.soon.on_said(self._loop, lambda: self.runs.stop(settings.shutdown_grace))
             self._stop.now.on_said(self._loop, lambda: self.runs.stop(0.0))
 
+    async def _announce(self) -> None:
+        """Say that the loop turns, for as long as leases are renewed on it."""
+        while not self._keeper.done():
+            with contextlib.suppress(RedisError):
+                await asyncio.to_thread(self._vitals.loop_turned, self._hostname)
+            await asyncio.sleep(PULSE_SECONDS)
+
     async def _close(self) -> None:
         self.runs.stop(0.0)
         await self.runs.idle()
-        self._keeper.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._keeper
+        for task in (self._announcer, self._keeper):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        with contextlib.suppress(RedisError):
+            await asyncio.to_thread(self._vitals.loop_ended, self._hostname)
+        self._vital_client.close()
         await self._engines.aclose()
         await self._redis.aclose()
 

@@ -56,6 +56,9 @@ class WorkerSettings(BaseSettings):
     """Where the ledger is: `redis://`, `rediss://` (TLS), `unix://` or `sentinel://host:port;…/db?master=name`."""
     broker_url: str = Field(default_factory=lambda known: known.get("redis_url", ""), repr=False)
     """Where doorbells go; unset is the ledger's Redis.  `amqp://` works too."""
+    visibility_timeout: Period | None = None
+    """After how long a Redis broker hands an unacknowledged doorbell out again.  Must be above
+    `job_timeout`; unset, it is an hour or twice that, whichever is longer."""
     key_prefix: str = Field(default="{tinymemory}:", min_length=1)
     """What every key of the ledger starts with; braces keep them in one slot of a cluster."""
 

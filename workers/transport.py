@@ -47,7 +47,7 @@ def _tolerant(transport: Any, on_garbage: OnGarbage) -> Any:
     class Transport(transport):
         def _deliver(self, message: Any, queue: str) -> None:
             try:
-                virtual.Message(message, channel=next(iter(self.channels)))
+                _ensure_complete(virtual.Message(message, channel=next(iter(self.channels))))
             except Exception as error:  # it may lack anything, or be a number
                 on_garbage(queue, repr(message), error)
             else:
@@ -55,3 +55,10 @@ def _tolerant(transport: Any, on_garbage: OnGarbage) -> Any:
 
     Transport.Channel = Channel
     return Transport
+
+
+def _ensure_complete(message: Any) -> None:
+    """Raise unless it holds what Kombu reads later, where a `KeyError` is taken for an empty queue."""
+    route = message.delivery_info["exchange"], message.delivery_info["routing_key"]
+    if not all(isinstance(text, str) for text in (message.delivery_tag, *route)):
+        raise TypeError("the delivery tag or the route is no text")

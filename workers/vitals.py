@@ -8,6 +8,8 @@ from typing import Any
 
 from redis import Redis
 
+PULSE_SECONDS = 5.0
+"""How often a worker and its loops say that they are alive."""
 FORGET_SECONDS = 86_400.0
 """How long one that fell silent is remembered, so that it can be told to be missing."""
 
@@ -17,7 +19,7 @@ class Vital:
     """What one process said of itself, and how long ago by Redis's clock."""
 
     kind: str
-    """`worker` or `beat`."""
+    """`worker`, `beat`, or `loop`: what runs a worker's jobs, one in each of its processes."""
     name: str
     host: str
     pid: int
@@ -44,6 +46,14 @@ class Vitals:
     def worker_ticked(self, name: str, *, queues: tuple[str, ...], stuck: bool) -> None:
         """A worker of this process has its broker, and its loop turns."""
         self._say("worker", name, queues=queues, stuck=stuck)
+
+    def loop_turned(self, name: str) -> None:
+        """A loop of this process runs jobs and renews their leases."""
+        self._say("loop", f"{name}:{os.getpid()}")
+
+    def loop_ended(self, name: str) -> None:
+        """It ends as it should."""
+        self.ended("loop", f"{name}:{os.getpid()}")
 
     def ended(self, kind: str, name: str) -> None:
         """It ends as it should: nobody need miss it."""

@@ -27,6 +27,7 @@ from workers.ledger import Enqueued, HistoryView, JobState, JobStatus, Ledger, L
 from workers.redaction import Redactor
 from workers.round import Round, SweepReport
 from workers.settings import WorkerSettings
+from workers.vitals import Vital, Vitals
 
 SUPPORT = Path(__file__).parent
 PATIENCE = 40.0
@@ -79,10 +80,11 @@ class Live:
         self.stub = Stub(folder / "stub")
         values = {"redis_url": redis_url, "data_dir": str(folder / "data"), **_FAST, **settings}
         self.settings = WorkerSettings.load(**values)
+        given = {name: value for name, value in values.items() if value is not None}
         self.env = {
             "PYTHONPATH": str(SUPPORT),
             "STUB_DIR": str(self.stub.folder),
-            **{f"TINYMEMORY_{name.upper()}": _env(value) for name, value in values.items()},
+            **{f"TINYMEMORY_{name.upper()}": _env(value) for name, value in given.items()},
         }
         self.programs = Programs(folder, self.env)
         self.jobs = MemoryJobs(self.settings)
@@ -144,6 +146,10 @@ class Live:
             bell = BrokerBell(self.app, redis_is_broker=self.settings.redis_is_broker)
             round_ = Round(ledger, bell, engines, settings=self.settings, redactor=Redactor())
             return await round_.sweep()
+
+    def vitals(self) -> list[Vital]:
+        """Who said that it is alive."""
+        return Vitals(self.redis, key_prefix=self.settings.key_prefix).all()
 
     async def aclose(self) -> None:
         """Kill what still runs, and disconnect."""

@@ -19,15 +19,15 @@ class Program:
 
     def __init__(self, arguments: tuple[str, ...], env: Mapping[str, str], log: Path) -> None:
         self.log_path = log
-        self._output = log.open("wb")
-        # A group of its own, so that prefork's children can be killed with their parent.
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tinymemory", *arguments],
-            env={**os.environ, **env, "PYTHONUNBUFFERED": "1"},
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with log.open("wb") as output:
+            # A group of its own, so that prefork's children can be killed with their parent.
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tinymemory", *arguments],
+                env={**os.environ, **env, "PYTHONUNBUFFERED": "1"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     @property
     def log(self) -> str:
@@ -73,14 +73,11 @@ class Program:
         if self.is_running:
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
-        self._output.close()
 
     def terminate(self, seconds: float = START_SECONDS) -> int:
         """SIGTERM, and its exit code once it has ended."""
         self.process.terminate()
-        code = self.process.wait(seconds)
-        self._output.close()
-        return code
+        return self.process.wait(seconds)
 
 
 class Programs:

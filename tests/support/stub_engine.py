@@ -4,6 +4,7 @@ Not a test module: worker processes import it by `TINYMEMORY_ENGINE_FACTORY=stub
 """
 
 import asyncio
+import importlib
 import json
 import os
 import time
@@ -102,3 +103,32 @@ class StubEngine(ReferenceEngine):
 def make(root: Namespace, profile: str) -> StubEngine:
     """What `engine_factory` names."""
     return StubEngine(root, profile, Path(os.environ["STUB_DIR"]))
+
+
+def _warm() -> None:
+    """Use clients in the process that imports this, which prefork then forks, and import in a thread."""
+    import threading
+
+    import httpx
+    import redis
+
+    client: Any = redis.Redis.from_url(os.environ["TINYMEMORY_REDIS_URL"])  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+    client.ping()
+    _KEPT.extend([client, httpx.Client()])
+
+    def keep_importing() -> None:
+        for name in ("xml.dom.minidom", "sqlite3", "tarfile", "zipfile", "html.parser") * 20:
+            importlib.import_module(name)
+            time.sleep(0.01)
+
+    threading.Thread(target=keep_importing, daemon=True).start()
+
+
+def warmed(root: Namespace, profile: str) -> StubEngine:
+    """The same; whoever loads it was warmed first."""
+    return make(root, profile)
+
+
+_KEPT: list[object] = []
+if os.environ.get("TINYMEMORY_ENGINE_FACTORY") == "stub_engine:warmed":
+    _warm()
