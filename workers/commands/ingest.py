@@ -1,0 +1,209 @@
+"""`tinymemory ingest`: files into the brain."""
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from tinymemory.errors import ConfigError, InvalidRequestError
+from tinymemory.exit import ExitCode
+from tinymemory.layout import BrainSource
+from tinymemory.namespace import Namespace
+from workers.client import MemoryJobs
+from workers.commands.output import Column, JsonOption, console, print_json, table
+from workers.settings import DEFAULT_PROFILE, MIB, WorkerSettings
+
+
+def ingest(
+    paths: Annotated[
+        list[str], typer.Argument(help="Files, folders, patterns, or - for stdin.", show_default=False)
+    ],
+    root: Annotated[
+        str, typer.Option("--root", envvar="TINYMEMORY_ROOT", help="The tenant's root.")
+    ] = "root",
+    source: Annotated[
+        str | None, typer.Option(help="File all under this source, not the one each format implies.")
+    ] = None,
+    profile: Annotated[str, typer.Option(help="The engine's profile.")] = DEFAULT_PROFILE,
+    name: Annotated[str, typer.Option(help="What to call the document on stdin.")] = "stdin",
+    scrub: Annotated[
+        bool,
+        typer.Option("--scrub", envvar="TINYMEMORY_SCRUB", help="Take out secrets and personal identifiers."),
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the workers have stored them.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on with what changes, until Ctrl-C.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Send what was sent before, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Convert, and send nothing.")] = False,
+    max_file: Annotated[int, typer.Option(min=1, help="MiB a file may have.")] = 32,
+    max_unpacked: Annotated[int, typer.Option(min=1, help="MiB an archive may unpack to.")] = 64,
+    max_cells: Annotated[int, typer.Option(min=1, help="Cells a workbook or table may have.")] = 1_000_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert files and hand them to the workers; markdown, text, code, HTML, PDF, Office, CSV, mail, EPUB.
+
+    Repeated or cut short, it sends only what is new or has changed.  Exits 0 when every file was
+    accepted, 1 when one failed, 75 when nothing could be submitted.
+    """
+    try:
+        from tinymemory.documents import ConversionLimits, Converters
+        from workers.filing import Filing, FilingOptions
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"ingesting files needs {error.name}: pip install 'tinymemory[documents]'"
+        ) from None
+
+    limits = ConversionLimits(file_bytes=max_file * MIB, unpacked_bytes=max_unpacked * MIB, cells=max_cells)
+    options = FilingOptions(
+        root=Namespace.parse(root),
+        source=BrainSource(source) if source else None,
+        profile=profile,
+        scrub=scrub,
+        dry_run=dry_run,
+        again=again,
+    )
+    followed = [Path(path) for path in paths if watch and Path(path).is_dir()]
+    if watch and not followed:
+        raise InvalidRequestError("--watch needs a folder to follow")
+    shown = _Shown(quiet=as_json)
+
+    async def run() -> Any:
+        async with (
+            Converters(limits, processes=options.at_once) as converters,
+            MemoryJobs(WorkerSettings.load()) as jobs,
+        ):
+            filing = Filing(converters, jobs, options, on_filed=shown.filed)
+            with shown.progress:
+                await _send(filing, paths, name, shown)
+                bad = await _wait(filing, shown) if wait and not dry_run else []
+                if followed:
+                    await _follow(filing, followed, shown)
+            return filing, bad
+
+    try:
+        filing, bad = asyncio.run(run())
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on where it was", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _report(shown, filing, bad, as_json)
+    if shown.failed or bad:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+class _Shown:
+    """What the person at the terminal sees of it, and what is reported in the end."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failed: list[Any] = []
+        self.converted: list[Any] = []
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[failed]}", style="red"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = self.progress.add_task("files", total=None, rate="", failed="")
+
+    def expect(self, files: int) -> None:
+        """So many files will come."""
+        self.progress.update(self._task, total=files)
+
+    def filed(self, one: Any) -> None:
+        """A file is done with, one way or another."""
+        self.counts[one.state.value] += 1
+        if one.state.value == "failed":
+            self.failed.append(one)
+        elif one.state.value == "converted":
+            self.converted.append(one)
+        speed = self.progress.tasks[0].speed
+        self.progress.update(
+            self._task,
+            advance=1,
+            rate=f"{speed:.0f}/s" if speed else "",
+            failed=f"{len(self.failed)} failed" if self.failed else "",
+        )
+
+
+async def _send(filing: Any, paths: list[str], name: str, shown: _Shown) -> None:
+    from tinymemory.documents import RawDocument
+    from workers.filing import STDIN, find_files
+
+    files = list(find_files([path for path in paths if path != STDIN]))
+    shown.expect(len(files) + paths.count(STDIN))
+    if STDIN in paths:
+        data = await asyncio.to_thread(sys.stdin.buffer.read)
+        await filing.send_bytes(RawDocument(data, name))
+    await filing.send(files)
+
+
+async def _wait(filing: Any, shown: _Shown) -> list[Any]:
+    task = shown.progress.add_task("jobs", total=len(filing.handles), rate="", failed="")
+    return await filing.wait(lambda: shown.progress.advance(task))
+
+
+async def _follow(filing: Any, folders: list[Path], shown: _Shown) -> None:
+    from workers.filing import changed_files
+
+    typer.echo("following " + ", ".join(map(str, folders)) + "; Ctrl-C ends it", err=True)
+    async for files in changed_files(folders):
+        already_failed = len(shown.failed)
+        await filing.send(files)
+        for failed in shown.failed[already_failed:]:
+            typer.echo(failed.error, err=True)
+
+
+def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "accepted": shown.counts["accepted"],
+                "unchanged": shown.counts["unchanged"],
+                "failed": shown.failed,
+                "converted": shown.converted,
+                "scrubbed": {mark.value: count for mark, count in filing.scrubbed.items()},
+                "jobs": [handle.key for handle in filing.handles],
+                "jobs_failed": [{"key": key, "state": state.value} for key, state in bad],
+            }
+        )
+        return
+    out = console()
+    if shown.converted:
+        out.print(table(shown.converted, _CONVERTED, width=out.width))
+    if shown.failed:
+        out.print(table(shown.failed, _FAILED, width=out.width))
+    for key, state in bad:
+        out.print(f"{key} is {state.value}: see tinymemory jobs show {key}", markup=False)
+    summary = ", ".join(f"{count} {state}" for state, count in sorted(shown.counts.items()))
+    typer.echo(summary or "no files", err=True)
+    if filing.scrubbed:
+        taken = ", ".join(f"{count} {mark.value}" for mark, count in filing.scrubbed.items())
+        typer.echo(f"scrubbed: {taken}", err=True)
+
+
+_CONVERTED: list[Column[Any]] = [
+    Column("FILE", lambda one: one.path),
+    Column("TITLE", lambda one: one.title or ""),
+    Column("CHARACTERS", lambda one: str(one.characters), right=True),
+]
+_FAILED: list[Column[Any]] = [
+    Column("FILE", lambda one: one.path),
+    Column("REASON", lambda one: one.reason or ""),
+    Column("WHAT IS WRONG", lambda one: one.error or ""),
+]
