@@ -112,6 +112,9 @@ def lanes(calls: Transitions) -> Plan[list[LaneStats]]:
         for field, value in rows(flat, 2):
             name, queue, profile = field.split("|", 2)
             found.setdefault((queue, profile), {})[name + suffix] = int(value)
+    for fields in found.values():
+        # Counted once each: a script adds one number for an enqueue, not two.
+        fields["enqueued_total"] = sum(fields.get(f"{how}_total", 0) for how in ("new", "rerun", "merged"))
     for queue in names:
         overdue = yield from _overdue(calls, queue)
         for profile, (due, age) in overdue.items():

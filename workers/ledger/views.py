@@ -138,6 +138,10 @@ class LaneStats:
     oldest_due_age_s: float | None = None
     enqueued_total: int = 0
     """Accepted ones, merged ones included."""
+    new_total: int = 0
+    """The enqueues that began a series."""
+    rerun_total: int = 0
+    """Those that flagged a run to be followed by another one."""
     merged_total: int = 0
     claimed_total: int = 0
     begun_total: int = 0

@@ -12,14 +12,14 @@ local job = root and read_job(key) or {}
 -- The state too, not the token alone: a doorbell that rings twice brings the same token.
 if job.state ~= "queued" or job.token ~= token then return false end
 local now = clock()
-if not job.forced and open_breaker_of(root, job.profile) then
+if not job.forced and call("EXISTS", P .. "breakers") == 1 and open_breaker_of(root, job.profile) then
   go_back(key, root, id, job, "parked", next_series(job, true, tonumber(ARGV[5])), {}, now)
   write_tallies()
   return false
 end
 local _, scope, envelope = read_text(root, id)
-local attempts = call("HINCRBY", P .. "job:" .. key, "attempts", 1)
-call("HSET", P .. "job:" .. key, "state", "running", "begun", now, "worker", ARGV[4])
+local attempts = (tonumber(job.attempts) or 0) + 1
+call("HSET", P .. "job:" .. key, "state", "running", "begun", now, "worker", ARGV[4], "attempts", attempts)
 call("ZREM", P .. "queued:" .. job.queue, key)
 call("ZADD", P .. "running:" .. job.queue, now + lease, key)
 move_count(job.queue, job.profile, "queued", "running")

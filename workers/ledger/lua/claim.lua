@@ -19,8 +19,8 @@ local visits, fold_looks = 2 * room + 64, 256
 local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
-local last_turn = tonumber(call("HGET", P .. "counter", "turn")) or 0
-local first_turn = last_turn
+local counter = call("HMGET", P .. "counter", "turn", "token")
+local last_turn, last_token = tonumber(counter[1]) or 0, tonumber(counter[2]) or 0
 
 local function next_turn()
   last_turn = last_turn + 1
@@ -30,7 +30,7 @@ end
 -- The party gave or has nothing: back to the end of the ring while it has due work, else asleep or gone.
 local function end_turn(party)
   local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
-  if not first[1] then return place(queue, party) end
+  if not first[1] then return clear_head(queue, party) end
   call("ZADD", heads, first[2], party)
   if tonumber(first[2]) <= now then return call("ZADD", ring, next_turn(), party) end
   call("ZREM", ring, party)
@@ -52,7 +52,8 @@ end
 local function hand_out(root, profile, id, priority)
   local key = key_of(root, id)
   local name = P .. "job:" .. key
-  local token = call("HINCRBY", P .. "counter", "token", 1)
+  local token = last_token + 1
+  last_token = token
   call("HSET", name, "state", "queued", "token", token, "claimed", now)
   call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
   call("ZADD", queued, now + lease, key)
@@ -62,7 +63,7 @@ local function hand_out(root, profile, id, priority)
   room = room - 1
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = key, token, priority, profile
-  reply[n + 5] = scope_of(root, id, { scope = call("HGET", name, "scope") or nil })
+  reply[n + 5] = scope_of(root, id, { scope = not is_build(id) and call("HGET", name, "scope") or nil })
 end
 
 -- `since`: the claim whose run serves it.
@@ -179,7 +180,7 @@ while room > 0 and visits > 0 do
   end
 end
 
-if last_turn > first_turn then call("HSET", P .. "counter", "turn", last_turn) end
+call("HSET", P .. "counter", "turn", last_turn, "token", last_token)
 write_tallies()
 reply[1], reply[2] = folded, parked
 return reply

@@ -1,93 +1,109 @@
 -- accept: one job into the ledger, merged with what is owed under its key (the table of merging).
+local BATCH_LIFE = 604800000
 
--- Writes so often that what a batch shares is written once.
-local seen_lanes = {}
+-- Writes that a batch shares are made once.
+local noted = {}
 
-local function note_party(queue, root, profile, by_host, now)
+local function note_lane(queue, root, profile)
   local lane = queue .. "|" .. root .. "|" .. profile
-  if seen_lanes[lane] then return end
-  seen_lanes[lane] = true
-  local party = root .. "|" .. profile
+  if noted[lane] then return end
+  noted[lane] = true
   if call("SADD", P .. "lanes:" .. root, queue .. "|" .. profile) == 1 then
     call("SADD", P .. "queues", queue)
-    call("ZADD", P .. "roots", "NX", 0, party)
+    call("ZADD", P .. "roots", "NX", 0, root .. "|" .. profile)
   end
-  if by_host then call("ZADD", P .. "active", now, party) end
+end
+
+local function note_active(party, now)
+  if noted[party] then return end
+  noted[party] = true
+  call("ZADD", P .. "active", now, party)
+end
+
+local function merge_in_flight(j, name, job, now, max_wait)
+  if not is_build(j.id) then
+    call("HSET", name, "last", now, "merged", job.merged + 1)
+    count_total("merged", job.queue, j.profile)
+    return "merged", job.due
+  end
+  local found = call("HMGET", name, "rfirst", "rdelay", "rcount")
+  local rfirst, rdelay = tonumber(found[1]) or now, math.min(tonumber(found[2]) or j.delay, j.delay)
+  call("HSET", name, "rfirst", rfirst, "rlast", now, "rdelay", rdelay, "rcount", (tonumber(found[3]) or 0) + 1)
+  count_total(found[1] and "merged" or "rerun", job.queue, j.profile)
+  return "rerun", math.max(job.nb, math.min(rfirst + max_wait, now + rdelay))
+end
+
+local function merge_waiting(j, party, name, job, now, max_wait)
+  count_total("merged", job.queue, j.profile)
+  if not is_build(j.id) then
+    call("HSET", name, "last", now, "merged", job.merged + 1)
+    return "merged", job.due
+  end
+  local delay = math.min(job.delay, j.delay)
+  local due = math.max(job.nb, math.min(job.first + max_wait, now + delay))
+  call("HSET", name, "last", now, "merged", job.merged + 1, "delay", delay, "due", due)
+  if job.state == "parked" then
+    call("ZADD", P .. "parked:" .. job.queue .. "|" .. party, due, j.id)
+  elseif due ~= job.due then
+    move(job.queue, party, j.id, job.due, due)
+  end
+  return "merged", due
+end
+
+-- Unknown, dead or over: a new series.  What was served before stays known to whoever waits for it.
+local function begin_series(j, root, party, name, job, now)
+  local due = now + j.delay
+  local fields = { "state", "waiting", "queue", j.queue, "profile", j.profile, "due", due, "first", now,
+    "last", now, "delay", j.delay }
+  local function add(field, value)
+    fields[#fields + 1] = field
+    fields[#fields + 1] = value
+  end
+  if job.state then
+    if job.state == "dead" and call("ZREM", P .. "dead", j.key) == 1 then
+      move_count(job.queue, j.profile, "dead", nil)
+    end
+    local served, run = unpack(call("HMGET", name, "served", "srun"))
+    if served then add("served", served) add("srun", run) end
+    call("DEL", name)
+  end
+  if j.batch ~= "" then add("batch", j.batch) end
+  if not is_build(j.id) then add("scope", j.scope) end
+  if is_wide(j.coverage) then
+    add("coverage", j.coverage)
+    index_wide(party, j.coverage, j.id)
+  end
+  call("HSET", name, unpack(fields))
+  call("HSET", P .. "text:" .. root, j.id, j.coverage .. "\n" .. j.scope .. "\n" .. j.envelope)
+  -- A party with waiting jobs has its lane noted.
+  if not put(j.queue, party, j.id, due) then note_lane(j.queue, root, j.profile) end
+  move_count(j.queue, j.profile, nil, "waiting")
+  count_total("new", j.queue, j.profile)
+  return "new", due
 end
 
 local function accept(j, now, max_wait, by_host)
   local root, id = split(j.key)
   local name, party = P .. "job:" .. j.key, root .. "|" .. j.profile
-  local build = is_build(id)
-  local delay = build and j.delay or 0
-  local found = call("HMGET", name, "state", "due", "first", "delay", "nb", "queue", "rfirst", "rdelay")
-  local state = found[1]
-  local live = state == "waiting" or state == "queued" or state == "running" or state == "parked"
-  -- A live job stays in the queue it is in, whatever the routes say since.
-  local queue = live and found[6] or j.queue
-  note_party(queue, root, j.profile, by_host, now)
-  count_total("enqueued", queue, j.profile)
+  j.id = id
+  if not is_build(id) then j.delay = 0 end
+  if by_host then note_active(party, now) end
   if j.batch ~= "" then
     call("SADD", P .. "batch:" .. j.batch, j.key)
-    call("PEXPIRE", P .. "batch:" .. j.batch, 604800000)
+    call("PEXPIRE", P .. "batch:" .. j.batch, BATCH_LIFE)
   end
-
-  if state == "queued" or state == "running" then
-    if not build then
-      call("HINCRBY", name, "merged", 1)
-      call("HSET", name, "last", now)
-      count_total("merged", queue, j.profile)
-      return "merged", tonumber(found[2])
-    end
-    local rfirst, rdelay = tonumber(found[7]) or now, math.min(tonumber(found[8]) or delay, delay)
-    call("HSET", name, "rfirst", rfirst, "rlast", now, "rdelay", rdelay)
-    call("HINCRBY", name, "rcount", 1)
-    if found[7] then count_total("merged", queue, j.profile) end
-    return "rerun", math.max(tonumber(found[5]) or 0, math.min(rfirst + max_wait, now + rdelay))
+  local found = call("HMGET", name, "state", "queue", "due", "first", "delay", "nb", "merged")
+  local job = {
+    state = found[1], queue = found[2], due = tonumber(found[3]), first = tonumber(found[4]),
+    delay = tonumber(found[5]), nb = tonumber(found[6]) or 0, merged = tonumber(found[7]) or 0,
+  }
+  -- A live job stays in the queue it is in, whatever the routes say since.
+  if job.state == "waiting" or job.state == "parked" then
+    return merge_waiting(j, party, name, job, now, max_wait)
+  elseif job.state == "queued" or job.state == "running" then
+    return merge_in_flight(j, name, job, now, max_wait)
   end
-
-  if live then
-    local due = tonumber(found[2])
-    call("HINCRBY", name, "merged", 1)
-    call("HSET", name, "last", now)
-    count_total("merged", queue, j.profile)
-    if not build then return "merged", due end
-    local least = math.min(tonumber(found[4]), delay)
-    local later = math.max(tonumber(found[5]) or 0, math.min(tonumber(found[3]) + max_wait, now + least))
-    call("HSET", name, "delay", least, "due", later)
-    if state == "parked" then
-      call("ZADD", P .. "parked:" .. queue .. "|" .. party, later, id)
-    elseif later ~= due then
-      call("ZADD", P .. "due:" .. queue .. "|" .. party, later, id)
-      local head = tonumber(call("ZSCORE", P .. "heads:" .. queue, party))
-      if head == due or later < head then place(queue, party) end
-    end
-    return "merged", later
-  end
-
-  -- Unknown, dead or over: a new series.  What was served before stays known to whoever waits for it.
-  local due = now + delay
-  local served = {}
-  if state then
-    served = call("HMGET", name, "served", "srun")
-    if state == "dead" and call("ZREM", P .. "dead", j.key) == 1 then
-      move_count(found[6], j.profile, "dead", nil)
-    end
-    call("DEL", name)
-  end
-  call("HSET", name, "state", "waiting", "queue", j.queue, "profile", j.profile,
-    "due", due, "first", now, "last", now, "delay", delay)
-  if served[1] then call("HSET", name, "served", served[1], "srun", served[2]) end
-  if j.batch ~= "" then call("HSET", name, "batch", j.batch) end
-  if not build then call("HSET", name, "scope", j.scope) end
-  call("HSET", P .. "text:" .. root, id, j.coverage .. "\n" .. j.scope .. "\n" .. j.envelope)
-  if is_wide(j.coverage) then
-    call("HSET", name, "coverage", j.coverage)
-    index_wide(party, j.coverage, id)
-  end
-  put(queue, party, id, due)
-  move_count(queue, j.profile, nil, "waiting")
-  return "new", due
+  return begin_series(j, root, party, name, job, now)
 end
 
 -- ARGV[at] onwards, eight to a job -> the jobs, or an error before anything is written.

@@ -14,19 +14,36 @@ local function set_head(queue, party, due)
   end
 end
 
--- Find out anew when a party's earliest job is due.
-local function place(queue, party)
-  local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
-  if first[1] then return set_head(queue, party, first[2]) end
+-- The party has no waiting job.
+local function clear_head(queue, party)
   call("ZREM", P .. "heads:" .. queue, party)
   call("ZREM", P .. "asleep:" .. queue, party)
   call("ZREM", P .. "ring:" .. queue, party)
 end
 
+-- Find out anew when a party's earliest job is due.
+local function place(queue, party)
+  local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
+  if first[1] then return set_head(queue, party, first[2]) end
+  clear_head(queue, party)
+end
+
+-- Returns whether the party had waiting jobs before.
 local function put(queue, party, id, due)
   call("ZADD", P .. "due:" .. queue .. "|" .. party, due, id)
   local head = call("ZSCORE", P .. "heads:" .. queue, party)
   if not head or due < tonumber(head) then set_head(queue, party, due) end
+  return head
+end
+
+-- A waiting job is due at another time.  A party that therefore sleeps longer is left to wake early,
+-- once: claim then finds nothing due and lets it sleep on.
+local function move(queue, party, id, from, to)
+  local lane, heads = P .. "due:" .. queue .. "|" .. party, P .. "heads:" .. queue
+  call("ZADD", lane, to, id)
+  local head = tonumber(call("ZSCORE", heads, party))
+  if to < head then return set_head(queue, party, to) end
+  if from == head then call("ZADD", heads, call("ZRANGE", lane, 0, 0, "WITHSCORES")[2], party) end
 end
 
 local function take(queue, party, id)

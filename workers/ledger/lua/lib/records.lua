@@ -2,6 +2,9 @@
 -- history  zset  one run as JSON, by number; the newest history_limit of them
 -- A job that is over keeps its hash, without text, until the history forgets its last entry.
 
+local REMEMBERED = { "queue", "profile", "due", "first", "merged", "attempts", "losses", "worker", "token",
+  "batch", "served", "srun" }
+
 local function entry_of(key, scope, job, outcome, now, more)
   local started = job.state == "running" and job.begun or now
   local entry = {
@@ -46,14 +49,21 @@ local function drop_text(root, id, job)
   if job.coverage then unindex_wide(root .. "|" .. job.profile, job.coverage, id) end
 end
 
--- The job is over: `more` is what to remember besides, as field, value, ...
+-- The job is over; `more` is what to remember of its end besides, as field, value, ...
 local function finish(key, root, id, job, state, number, now, ...)
   drop_text(root, id, job)
-  local name = P .. "job:" .. key
-  call("DEL", name)
-  call("HSET", name, "state", state, "queue", job.queue, "profile", job.profile, "due", job.due,
-    "first", job.first, "last", job.rlast or job.last, "history", number, "ended", now, ...)
-  for _, field in ipairs({ "merged", "attempts", "losses", "worker", "token", "batch", "served", "srun" }) do
-    if job[field] then call("HSETNX", name, field, job[field]) end
+  local name, fields = P .. "job:" .. key, { ... }
+  local function add(field, value)
+    fields[#fields + 1] = field
+    fields[#fields + 1] = value
   end
+  add("state", state)
+  add("history", number)
+  add("ended", now)
+  add("last", job.rlast or job.last)
+  for _, field in ipairs(REMEMBERED) do
+    if job[field] then add(field, job[field]) end
+  end
+  call("DEL", name)
+  call("HSET", name, unpack(fields))
 end
