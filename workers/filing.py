@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from watchfiles import Change, awatch
 
@@ -271,9 +272,14 @@ def _files_below(path: Path) -> Iterator[Path]:
 
 async def changed_files(folders: Sequence[Path]) -> AsyncIterator[list[Path]]:
     """The files that were added or changed below folders, as it happens."""
-    async for changes in awatch(*folders):  # pyright: ignore[reportUnknownVariableType]  # a parameter has no type
-        touched = (Path(path) for change, path in changes if change is not Change.deleted)
-        yield await asyncio.to_thread(lambda found: sorted(filter(Path.is_file, found)), touched)
+    watch: Any = awatch
+    async for changes in watch(*folders):
+        touched = [Path(path) for change, path in changes if change is not Change.deleted]
+        yield await asyncio.to_thread(_existing, touched)
+
+
+def _existing(paths: Sequence[Path]) -> list[Path]:
+    return sorted(path for path in paths if path.is_file())
 
 
 def _read(path: Path) -> tuple[RawDocument, MemoryMeta]:
