@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from watchfiles import Change, awatch
 
@@ -272,7 +272,7 @@ def _files_below(path: Path) -> Iterator[Path]:
 
 async def changed_files(folders: Sequence[Path]) -> AsyncIterator[list[Path]]:
     """The files that were added or changed below folders, as it happens."""
-    watch: Any = awatch
+    watch = cast(Any, awatch)  # one of its parameters has no type
     async for changes in watch(*folders):
         touched = [Path(path) for change, path in changes if change is not Change.deleted]
         yield await asyncio.to_thread(_existing, touched)
