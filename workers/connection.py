@@ -62,6 +62,24 @@ def async_redis(url: str, *, timeout: float | None = DEFAULT_TIMEOUT) -> Redis:
     return client
 
 
+def close_redis(client: SyncRedis) -> None:
+    """Close a client and, where sentinels watch its server, the clients that ask them."""
+    client.close()
+    for sentinel in _sentinels(client.connection_pool):
+        sentinel.close()
+
+
+async def aclose_redis(client: Redis) -> None:
+    """As `close_redis`."""
+    await client.aclose()
+    for sentinel in _sentinels(client.connection_pool):
+        await sentinel.aclose()
+
+
+def _sentinels(pool: Any) -> list[Any]:
+    return [] if (manager := getattr(pool, "sentinel_manager", None)) is None else manager.sentinels
+
+
 @dataclass(frozen=True, slots=True)
 class _Watched:
     hosts: list[tuple[str, int]]

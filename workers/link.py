@@ -16,7 +16,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from tinymemory.errors import ConfigError, TinyMemoryError, UnavailableError
 from workers.circuit import Circuit
-from workers.connection import async_redis, sync_redis
+from workers.connection import aclose_redis, async_redis, close_redis, sync_redis
 from workers.deadline import Deadline
 from workers.ledger import Call, Enqueued, Ledger, LedgerOptions, NewJob, SyncLedger
 from workers.ledger.transitions import Transitions
@@ -123,14 +123,14 @@ class Link:
         """Close what the running loop and the process hold."""
         side = self._loops.pop(asyncio.get_running_loop(), None)
         if side is not None:
-            await side.ledger.client.aclose()
+            await aclose_redis(side.ledger.client)
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Close the clients without a loop."""
         self.circuit.end()
         for ledger in (self._sync, self._patient):
-            ledger.client.close()
+            close_redis(ledger.client)
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's connections, without a word to the server."""
@@ -139,7 +139,7 @@ class Link:
             _forget_sockets(side.ledger.client.connection_pool)
         # These know that they were forked, and say nothing to the server.
         for ledger in (self._sync, self._patient):
-            ledger.client.close()
+            close_redis(ledger.client)
 
     def _side(self) -> _LoopSide:
         loop = asyncio.get_running_loop()
@@ -156,7 +156,8 @@ class Link:
 
     def _outage(self, error: RedisError | OSError, started: float) -> TinyMemoryError:
         self.circuit.failed(time.monotonic() - started)
-        if isinstance(error, AuthenticationError | NoPermissionError):
+        # Before it knows who is there, Redis refuses long commands in words of their own.
+        if isinstance(error, AuthenticationError | NoPermissionError) or "unauthenticated" in str(error):
             return ConfigError("redis refuses the credential in `redis_url`")
         if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
             return UnavailableError("redis did not answer in time")
