@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
-from watchfiles import Change, awatch
+import watchfiles
 
 from tinymemory.brain_document import BrainDocument
 from tinymemory.documents import Converters, DocumentError, RawDocument, brain_document
@@ -272,9 +272,9 @@ def _files_below(path: Path) -> Iterator[Path]:
 
 async def changed_files(folders: Sequence[Path]) -> AsyncIterator[list[Path]]:
     """The files that were added or changed below folders, as it happens."""
-    watch = cast(Any, awatch)  # one of its parameters has no type
-    async for changes in watch(*folders):
-        touched = [Path(path) for change, path in changes if change is not Change.deleted]
+    library = cast(Any, watchfiles)  # one parameter of `awatch` has no type
+    async for changes in library.awatch(*folders):
+        touched = [Path(path) for change, path in changes if change is not watchfiles.Change.deleted]
         yield await asyncio.to_thread(_existing, touched)
 
 
