@@ -46,7 +46,7 @@ class HashedEmbedder:
 
     dimensions: int = 512
     id: str = "tinymemory-hashed-1"
-    near: float = 0.15
+    near: float = 0.1
     # It knows no more than letters, and words know letters better: measured on conversations, a weight
     # of 0.4 costs a tenth of what words alone find, and 0.1 nothing.
     weight: float = 0.1
@@ -82,7 +82,7 @@ def _weight(word: str, count: int) -> int:
     # Without a corpus at hand, length stands for rarity: measured, it finds a fifth more.
     if word.partition("'")[0] in STOP_WORDS:
         return 1
-    return min(64, round(6 * math.sqrt(min(len(word), 10) * count)))
+    return min(64, round(6 * math.sqrt(min(len(word), 10) * math.sqrt(count))))
 
 
 @lru_cache(maxsize=50_000)

@@ -133,7 +133,10 @@ class SqliteEngine(MemoryEngine):
             topics.forget(connection, numbers)
             return len(numbers)
 
-        return ForgetReport(forgotten=await self._database.write(forgotten))
+        count = await self._database.write(forgotten)
+        if count:
+            await self._database.write(rows.scrub)
+        return ForgetReport(forgotten=count)
 
     async def list(self, request: ListRequest) -> ListPage:
         """Page through the items in the order they were stored; what is stored meanwhile comes last."""

@@ -19,6 +19,7 @@ from tinymemory.query import Hit
 
 _ITEM: TypeAdapter[Item] = TypeAdapter(StoreItem)
 _AT_ONCE = 500  # parameters of one statement
+_PAGES_MERGED = 2_000  # 8 MiB of index
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,16 @@ def remove(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
         [(number, indexed(text), indexed(context)) for number, text, context in pieces],
     )
     connection.executemany("DELETE FROM items WHERE number = ?", [(number,) for number in numbers])
+
+
+def scrub(connection: sqlite3.Connection) -> None:
+    """Take the words of what was removed out of the file, not only out of what is found.
+
+    The index keeps them until it merges.  A merge of all of a very large index would hold the write
+    lock for seconds, so one call does a part, and the next goes on.
+    Source: https://www.sqlite.org/fts5.html, "The 'merge' Command".
+    """
+    connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-_PAGES_MERGED,))
 
 
 def pieces_by_number(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Piece]:

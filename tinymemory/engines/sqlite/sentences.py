@@ -60,8 +60,9 @@ def replaces(newer: str, older: str) -> bool:
     if not _CUE.search(new):
         return False
     subject, other = _topic_words(new), _topic_words(old)
-    shared = subject & other
-    return bool(shared) and 2 * len(shared) >= min(len(subject), len(other))
+    shared = set(subject) & set(other)
+    # The first one is the verb of a request, "deliver to ...", or what somebody prefers, likes, wants.
+    return bool(shared) and (subject[0] == other[0] or 2 * len(shared) >= min(len(subject), len(other)))
 
 
 def _says_something(sentence: str) -> bool:
@@ -89,6 +90,6 @@ def _frame_of_a_person(person: str, verb: str) -> tuple[str, ...] | None:
     return (person, verb.rstrip("s")) if _OF_A_PERSON.search(verb) else None
 
 
-def _topic_words(sentence: str) -> set[str]:
+def _topic_words(sentence: str) -> list[str]:
     bare = _CUE.sub(" ", _LEAD.sub("", sentence))
-    return {word.removesuffix("s") for word in telling(words(bare)) if not any(map(str.isdigit, word))}
+    return [word.removesuffix("s") for word in telling(words(bare)) if not any(map(str.isdigit, word))]

@@ -9,5 +9,7 @@ from tinymemory.engines.sqlite import SqliteEngine
 pytest_plugins = ["tinymemory.conformance.plugin"]
 
 
-def test_the_embedded_engine(conformance: Callable[[Callable[[], MemoryEngine]], None], tmp_path: Path) -> None:
+def test_the_embedded_engine(
+    conformance: Callable[[Callable[[], MemoryEngine]], None], tmp_path: Path
+) -> None:
     conformance(lambda: SqliteEngine(tmp_path / "memory.db"))
