@@ -7,6 +7,7 @@ from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
+from tinymemory.errors import ConfigError
 from workers.ledger import keeping, readings
 from workers.ledger.jobs import Claimed, Enqueued, JobState, Lease, NewJob, Run
 from workers.ledger.options import LedgerOptions
@@ -36,14 +37,18 @@ U = TypeVar("U")
 class Ledger:
     """Every transition and every reading, for code with an event loop.
 
-    The client decodes responses, and its timeouts bound every call; redis-py's errors go through
+    The client must decode responses, and its timeouts bound every call; redis-py's errors go through
     unchanged.  A stale token is an answer (`None`, `False`), not an error.  `calls` builds the same
     calls as values, for `run`, `both` and `SyncLedger.run`.
+
+    Raises:
+        ConfigError: The client does not decode responses.
     """
 
     def __init__(
         self, client: Redis, options: LedgerOptions | None = None, *, calls: Transitions | None = None
     ) -> None:
+        _ensure_decoding(client)
         self.client = client
         self.calls = calls or Transitions(options or LedgerOptions())
         self._execute: Callable[..., Awaitable[Any]] = client.execute_command  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **options untyped
@@ -257,6 +262,7 @@ class SyncLedger:
     def __init__(
         self, client: SyncRedis, options: LedgerOptions | None = None, *, calls: Transitions | None = None
     ) -> None:
+        _ensure_decoding(client)
         self.client = client
         self.calls = calls or Transitions(options or LedgerOptions())
         self._execute: Callable[..., Any] = client.execute_command  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **options untyped
@@ -306,3 +312,8 @@ class SyncLedger:
                 call = plan.send(self.run(call))
         except StopIteration as end:
             return end.value
+
+
+def _ensure_decoding(client: Redis | SyncRedis) -> None:
+    if not client.get_encoder().decode_responses:
+        raise ConfigError("the ledger's Redis client must be made with `decode_responses=True`")

@@ -20,7 +20,9 @@ local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
 local counter = call("HMGET", P .. "counter", "turn", "token")
-local last_turn, last_token = tonumber(counter[1]) or 0, tonumber(counter[2]) or 0
+local last_turn = tonumber(counter[1]) or 0
+-- A ledger that was lost starts from the time: a run that outlived it must not meet its own token again.
+local last_token = tonumber(counter[2]) or now
 
 local function next_turn()
   last_turn = last_turn + 1
