@@ -25,11 +25,11 @@ def refusal(build: Callable[[], object]) -> str:
 def test_the_engines_are_listed_the_plainest_first() -> None:
     engines = list_engines()
 
-    assert [(engine.id, engine.hosted, engine.needs_key) for engine in engines] == [
-        ("reference", False, False),
-        ("sqlite", False, False),
-        ("cortexdb", False, True),
-        ("tinyhumans", True, True),
+    assert [(engine.id, engine.hosted, engine.needs_endpoint, engine.needs_key) for engine in engines] == [
+        ("reference", False, False, False),
+        ("sqlite", False, False, False),
+        ("cortexdb", False, False, True),
+        ("tinyhumans", True, False, True),
     ]
     assert [engine.consolidation for engine in engines] == [
         Consolidation.ON_DEMAND,

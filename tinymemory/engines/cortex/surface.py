@@ -49,7 +49,6 @@ DIRECT = Surface(
         id="cortexdb",
         label="CortexDB",
         description="A CortexDB server: an append-only event log with ranked recall and built beliefs.",
-        needs_endpoint=True,
         needs_key=True,
         default_endpoint="https://api-v1.cortexdb.ai",
         fetch_modes=(FetchMode.HYBRID,),
