@@ -16,6 +16,9 @@ from tinymemory.engines.registry import list_engines
 from tinymemory.errors import ConfigError
 from tinymemory.exit import ExitCode
 
+WIDE = 160
+"""Below this many columns a table would fold every cell: each engine becomes a block of lines."""
+
 commands = typer.Typer()
 
 
@@ -29,7 +32,8 @@ def engines(
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
     else:
-        Console(width=None if sys.stdout.isatty() else 200).print(_table(rows))
+        console = Console(width=None if sys.stdout.isatty() else 200)
+        console.print(_table(rows) if console.width >= WIDE else _blocks(rows))
     if fault is not None:
         typer.secho(f"error: {fault}", fg="red", err=True)
         raise typer.Exit(ExitCode.CONFIG)
@@ -59,18 +63,32 @@ def _row(descriptor: EngineDescriptor, config: MemoryConfig | None) -> dict[str,
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table("", "ENGINE", "WHERE", "FETCH", "BELIEFS", "KEY", "WHAT IT IS", box=None, pad_edge=False)
+    table = Table("", "ENGINE", box=None, pad_edge=False)
+    for title in _cells(rows[0]):
+        table.add_column(title.upper())
     for row in rows:
-        table.add_row(
-            "*" if row["chosen"] else "",
-            row["id"],
-            row["endpoint"] or "this process",
-            " ".join(row["fetch_modes"]),
-            row["consolidation"].replace("_", " "),
-            _key(row),
-            row["description"],
-        )
+        table.add_row("*" if row["chosen"] else "", row["id"], *_cells(row).values())
     return table
+
+
+def _blocks(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for row in rows:
+        table.add_row("[bold]engine[/bold]", f"[bold]{row['id']}[/bold]{' *' if row['chosen'] else ''}")
+        for title, cell in _cells(row).items():
+            table.add_row(title, cell)
+        table.add_row("", "")
+    return table
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        "where": row["endpoint"] or "this process",
+        "fetch": " ".join(row["fetch_modes"]),
+        "beliefs": row["consolidation"].replace("_", " "),
+        "key": _key(row),
+        "what it is": row["description"],
+    }
 
 
 def _key(row: dict[str, Any]) -> str:

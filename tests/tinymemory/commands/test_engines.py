@@ -42,6 +42,16 @@ def test_every_engine_is_listed_with_what_it_needs() -> None:
     assert "https://api.tinyhumans.ai" in lines["tinyhumans"]
 
 
+def test_a_narrow_terminal_gets_a_block_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymemory.commands.engines.WIDE", 1000)
+
+    lines = [" ".join(line.split()) for line in run().stdout.splitlines()]
+
+    assert lines[0] == "engine reference"
+    assert "engine sqlite *" in lines
+    assert "key TINYMEMORY_CORTEXDB_API_KEY (not set)" in lines
+
+
 def test_json_is_an_array_of_descriptors_with_the_choice_and_the_key() -> None:
     found = rows(
         run(
