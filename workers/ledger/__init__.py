@@ -54,6 +54,7 @@ Keys, each behind the prefix.  A party is `<root>|<profile>`, a lane `<queue>|<p
     counts, totals       hash    `<name>|<queue>|<profile>` -> jobs now, and ever
     counter              hash    token, turn, history: the last number given
     batch:<id>           set     keys of an ingest's parts; expires a week after the last enqueue
+    batches:<root>       set     ids of its batches; the same
 """
 
 from workers.ledger.jobs import (

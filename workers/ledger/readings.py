@@ -50,10 +50,11 @@ def jobs(
     by_due = sorted(rows(reply, 2))
     keys = list(dict.fromkeys(key for _, key in by_due))
     found: list[JobView] = []
-    for start in range(0, len(keys), PAGE):
+    step = min(limit, PAGE)
+    for start in range(0, len(keys), step):
         if len(found) >= limit:
             break
-        page: list[JobDetail] = yield _details(calls, keys[start : start + PAGE])
+        page: list[JobDetail] = yield _details(calls, keys[start : start + step])
         # A job may have moved on between the two calls.
         found += [_view(job) for job in page if job.state in wanted]
     if JobState.DEAD in wanted:

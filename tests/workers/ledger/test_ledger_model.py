@@ -59,6 +59,7 @@ OPTIONS = LedgerOptions(
 BELIEFS, INGEST = "beliefs", "ingest"
 QUEUES = (BELIEFS, INGEST)
 LIVE = ("waiting", "queued", "running", "parked")
+ENDINGS = (None, None, FailureKind.ATTEMPT, FailureKind.ATTEMPT, FailureKind.TRANSIENT, FailureKind.SHUTDOWN)
 DUMP = """
 local all = {}
 for _, key in ipairs(redis.call("KEYS", "*")) do
@@ -104,7 +105,9 @@ def jobs() -> list[NewJob]:
             key = f"build:{root}:{number:x}{'0f'[profile == 'other']}"
             found.append(NewJob(key, BELIEFS, profile, coverage.at, "{}", coverage=coverage))
     for number, root in enumerate(("team:a", "team:b")):
-        found.append(NewJob(f"ingest:{root}:{number:x}", INGEST, "default", "source:pdf", "{}", batch="b"))
+        found.append(
+            NewJob(f"ingest:{root}:{number:x}", INGEST, "default", "source:pdf", "{}", batch=root[-1])
+        )
     return found
 
 
@@ -166,10 +169,19 @@ class LedgerMachine(RuleBasedStateMachine):
         delay=st.sampled_from((0, 0, 0, 20, 100)),
     )
     def enqueue(self, keys: list[str], delay: int) -> None:
+        self.enqueue_jobs(keys, delay)
+
+    def enqueue_jobs(self, keys: list[str], delay: int) -> None:
         batch = [with_delay(JOBS[key], delay) for key in keys]
         for job, answer in zip(batch, self.ledger.enqueue(batch), strict=True):
             state, due = self.accept(job)
             assert (answer.state, round(answer.due_at.timestamp() * 1000)) == (state, due)
+
+    @precondition(lambda self: self.live())
+    @rule(data=st.data(), delay=st.sampled_from((0, 20, 100)))
+    def write_again(self, data: st.DataObject, delay: int) -> None:
+        """Enqueue what is owed already: merging is where the rules are."""
+        self.enqueue_jobs([data.draw(st.sampled_from(self.live())) for _ in range(3)], delay)
 
     @rule(seconds=st.sampled_from((0, 1, 15, 15, 70, 70, 210)), reap=st.booleans())
     def pass_time(self, seconds: int, reap: bool) -> None:
@@ -246,7 +258,9 @@ class LedgerMachine(RuleBasedStateMachine):
         outcome=st.sampled_from(("done", "skipped")),
     )
     def settle(self, data: st.DataObject, follow: list[str], outcome: str) -> None:
-        lease = self.some_lease(data, "running")
+        self.settle_with(self.some_lease(data, "running"), follow, outcome)
+
+    def settle_with(self, lease: Lease, follow: list[str], outcome: str) -> None:
         root = root_of(lease.key)
         more = tuple(with_delay(JOBS[key], 20) for key in follow if root_of(key) == root and key != lease.key)
         valid = self.is_valid(lease, "running")
@@ -272,7 +286,9 @@ class LedgerMachine(RuleBasedStateMachine):
         retry_after=st.sampled_from((None, None, 40.0)),
     )
     def fail(self, data: st.DataObject, kind: FailureKind, retry_after: float | None) -> None:
-        lease = self.some_lease(data, "running")
+        self.fail_with(self.some_lease(data, "running"), kind, retry_after)
+
+    def fail_with(self, lease: Lease, kind: FailureKind, retry_after: float | None) -> None:
         valid = self.is_valid(lease, "running")
         failure = Failure(kind, JobError("kind", "message"), retry_after)
         answer = self.ledger.run(self.scripts.fail(lease, failure))
@@ -281,6 +297,16 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         self.model_failure(lease.key, kind, retry_after)
         assert answer.state == self.jobs[lease.key].state
+
+    @precondition(lambda self: any(job.state == "running" for job in self.jobs.values()))
+    @rule(kinds=st.lists(st.sampled_from(ENDINGS), min_size=1, max_size=4))
+    def end_runs(self, kinds: list[FailureKind | None]) -> None:
+        running = [lease for lease in self.leases if self.is_valid(lease, "running")]
+        for lease, kind in zip(running, kinds, strict=False):
+            if kind is None:
+                self.settle_with(lease, [], "done")
+            else:
+                self.fail_with(lease, kind, None)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
@@ -545,6 +571,9 @@ class LedgerMachine(RuleBasedStateMachine):
         assert found == parked
 
     # -- what the checks ask
+
+    def live(self) -> list[str]:
+        return [key for key in KEYS if self.jobs[key].state in LIVE]
 
     def some_lease(self, data: st.DataObject, state: str) -> Lease:
         """One that is good for something, mostly; else any there ever was."""

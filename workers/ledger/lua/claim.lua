@@ -13,9 +13,9 @@ local room = math.min(tonumber(ARGV[2]), tonumber(ARGV[3]) - call("ZCARD", queue
 local reply, folded, parked = { 0, 0 }, 0, 0
 if room <= 0 then return reply end
 
--- Parties looked at beyond those that give a job, and due jobs looked at for what a wide one covers:
--- both bound a call, and what they leave is found by the next.
-local visits, fold_looks = 2 * room + 64, 256
+-- Parties woken, parties looked at, and due jobs looked at for what a wide one covers: each bounds a call,
+-- and what it leaves is found by the next.  More wake than are needed, so that none sleeps on for long.
+local wakes, visits, fold_looks = 2 * room + 8, 2 * room + 64, 256
 local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
@@ -159,7 +159,7 @@ for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
   end
 end
 
-for _, party in ipairs(call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, visits)) do
+for _, party in ipairs(call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, wakes)) do
   call("ZREM", asleep, party)
   call("ZADD", ring, "NX", next_turn(), party)
 end

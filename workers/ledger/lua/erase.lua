@@ -12,7 +12,6 @@ local function erase(key)
   local job = read_job(key)
   remove(key, root, id, job)
   drop_text(root, id, job)
-  if job.batch then call("DEL", P .. "batch:" .. job.batch) end
   call("DEL", P .. "job:" .. key)
   erased = erased + 1
 end
@@ -43,7 +42,8 @@ if last and erased < most then
       end
     end
   end
-  call("DEL", P .. "lanes:" .. root, P .. "capped:" .. root)
+  for _, batch in ipairs(call("SMEMBERS", P .. "batches:" .. root)) do call("DEL", P .. "batch:" .. batch) end
+  call("DEL", P .. "lanes:" .. root, P .. "capped:" .. root, P .. "batches:" .. root)
   call("UNLINK", P .. "text:" .. root)
 end
 write_tallies()

@@ -12,8 +12,7 @@ for i = 1, #found, 2 do
   local key = cjson.decode(found[i]).key
   if split(key) == root then
     local name = P .. "job:" .. key
-    local state, batch = unpack(call("HMGET", name, "state", "batch"))
-    if batch then call("DEL", P .. "batch:" .. batch) end
+    local state = call("HGET", name, "state")
     if state == "done" or state == "cancelled" or state == "folded" or state == "dead" then call("DEL", name) end
     call("ZREM", P .. "history", found[i])
     erased = erased + 1

@@ -9,7 +9,11 @@ local reply = {}
 for _, key in ipairs(ARGV) do
   local root, id = split(key)
   local job, n = root and read_job(key) or {}, #reply
-  local scope, ends = "", ""
+  local flat, scope, ends = {}, "", ""
+  for field, value in pairs(job) do
+    flat[#flat + 1] = field
+    flat[#flat + 1] = value
+  end
   if job.state == "queued" or job.state == "running" then
     ends = call("ZSCORE", P .. job.state .. ":" .. job.queue, key) or ""
   end
@@ -18,6 +22,6 @@ for _, key in ipairs(ARGV) do
     local entry = call("ZRANGEBYSCORE", P .. "history", job.history, job.history)[1]
     scope = entry and cjson.decode(entry).scope or ""
   end
-  reply[n + 1], reply[n + 2], reply[n + 3] = root and call("HGETALL", P .. "job:" .. key) or {}, scope, ends
+  reply[n + 1], reply[n + 2], reply[n + 3] = flat, scope, ends
 end
 return reply

@@ -89,8 +89,10 @@ local function accept(j, now, max_wait, by_host)
   if not is_build(id) then j.delay = 0 end
   if by_host then note_active(party, now) end
   if j.batch ~= "" then
-    call("SADD", P .. "batch:" .. j.batch, j.key)
-    call("PEXPIRE", P .. "batch:" .. j.batch, BATCH_LIFE)
+    for name, member in pairs({ ["batch:" .. j.batch] = j.key, ["batches:" .. root] = j.batch }) do
+      call("SADD", P .. name, member)
+      call("PEXPIRE", P .. name, BATCH_LIFE)
+    end
   end
   local found = call("HMGET", name, "state", "queue", "due", "first", "delay", "nb", "merged")
   local job = {
