@@ -33,6 +33,12 @@ class Request:
     headers: dict[str, str]
     """Names in lower case; of a repeated one the last."""
     content: bytes
+    """Of a body over `MAX_BODY_BYTES` the beginning, one byte too long."""
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the body is over 32 MiB."""
+        return len(self.content) > MAX_BODY_BYTES
 
     @cached_property
     def path(self) -> str:
@@ -123,10 +129,7 @@ class _Connection:
 
     async def run(self) -> None:
         while (request := await self._request()) is not None:
-            if len(request.content) > MAX_BODY_BYTES:
-                answer = Answer(413, {"error_code": "PAYLOAD_TOO_LARGE", "message": "body over 32 MiB"})
-            else:
-                answer = await self._handler(request)
+            answer = await self._handler(request)
             if isinstance(answer, RawAnswer):
                 await self._send_raw(answer)
                 return

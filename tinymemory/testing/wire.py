@@ -72,6 +72,8 @@ class Wire(ABC):
             if (raw := self.knobs.take_raw(line)) is not None:
                 return raw
             self._spend(token)
+            if request.is_too_large:
+                raise RefusalError(413, "PAYLOAD_TOO_LARGE", "the body is over 32 MiB")
             route = self.route(request)
             return self.missing() if route is None else await route(request)
         except RefusalError as refused:

@@ -6,7 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tinymemory.testing import CortexServer
+from tinymemory.testing import Clock, CortexServer, EventLog, Knobs, Seen
+from tinymemory.testing.hosted import HostedWire
+from tinymemory.testing.recall import Packs
+from tinymemory.testing.refusal import RefusalError
 
 Event = Callable[..., dict[str, Any]]
 NOTES = "app:tinymemory/app:learnings"
@@ -207,6 +210,41 @@ async def test_refusals_of_the_log_lose_their_codes(
     assert failure(no_pack) == (404, "NOT_FOUND")
     assert failure(down) == (502, "UPSTREAM_UNAVAILABLE")
     assert failure(no_model) == (503, "UPSTREAM_UNAVAILABLE")
+
+
+@pytest.mark.parametrize(
+    ("engine", "relayed"),
+    [
+        (400, (400, "BAD_REQUEST")),
+        (401, (502, "UPSTREAM_UNAVAILABLE")),
+        (402, (402, "USER_INSUFFICIENT_CREDITS")),
+        (403, (502, "UPSTREAM_UNAVAILABLE")),
+        (404, (404, "NOT_FOUND")),
+        (409, (400, "CONFLICT")),
+        (413, (413, "PAYLOAD_TOO_LARGE")),
+        (422, (400, "BAD_REQUEST")),
+        (500, (502, "UPSTREAM_UNAVAILABLE")),
+        (503, (503, "UPSTREAM_UNAVAILABLE")),
+        (504, (502, "UPSTREAM_UNAVAILABLE")),
+    ],
+)
+def test_each_failure_of_the_engine_has_its_relayed_form(engine: int, relayed: tuple[int, str]) -> None:
+    knobs, clock = Knobs(), Clock()
+    log = EventLog(clock, knobs, closed_types=False)
+    wire = HostedWire(log, Packs(log, clock, knobs), knobs, Seen(), clock)
+
+    answer = wire.failure(RefusalError(engine, "ENGINES_OWN", "its own words"))
+
+    assert (answer.status, answer.body["errorCode"]) == relayed
+    assert "its own words" not in str(answer.body)
+
+
+async def test_what_everything_fails_with_is_not_relayed(
+    hosted: CortexServer, backend: httpx.AsyncClient, event: Event
+) -> None:
+    hosted.knobs.fail_all = (503, "TEAPOT")
+
+    assert failure(await append(backend, event())) == (503, "TEAPOT")
 
 
 async def test_an_unregistered_scope_type_passes_the_hosted_wire(

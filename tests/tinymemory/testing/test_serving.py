@@ -66,11 +66,14 @@ async def test_concurrent_appends_are_all_written(direct: CortexServer, event: E
     assert {answer.json()["event_id"] for answer in answers} == {f"evt_{number}" for number in range(1, 101)}
 
 
-async def test_a_body_over_32_mib_is_too_large(direct: CortexServer) -> None:
-    async with httpx.AsyncClient(base_url=direct.url, headers=HEADERS) as http:
-        answer = await http.post("/v1/experience", content=b"x" * (32 * 1024 * 1024 + 1))
+async def test_a_body_over_32_mib_is_too_large(direct: CortexServer, hosted: CortexServer) -> None:
+    content = b"x" * (32 * 1024 * 1024 + 1)
+    async with httpx.AsyncClient(headers=HEADERS) as http:
+        by_server = await http.post(direct.url + "/v1/experience", content=content)
+        by_backend = await http.post(hosted.url + "/memory/experience", content=content)
 
-    assert (answer.status_code, answer.json()["error_code"]) == (413, "PAYLOAD_TOO_LARGE")
+    assert (by_server.status_code, by_server.json()["error_code"]) == (413, "PAYLOAD_TOO_LARGE")
+    assert (by_backend.status_code, by_backend.json()["errorCode"]) == (413, "PAYLOAD_TOO_LARGE")
 
 
 async def test_a_client_that_waits_to_be_asked_for_its_body_is_asked(
