@@ -116,12 +116,14 @@ from tinymemory.recall import (
 if TYPE_CHECKING:
     from tinymemory.engines.cortex import CortexEngine
     from tinymemory.engines.sqlite import (
+        ChatDistiller,
         Distiller,
         Draft,
         Embedder,
         ExtractiveDistiller,
         HashedEmbedder,
         Material,
+        OpenAiEmbedder,
         Source,
         SqliteEngine,
     )
@@ -142,6 +144,7 @@ __all__ = [
     "Brief",
     "Bucket",
     "BuildBeliefs",
+    "ChatDistiller",
     "Citation",
     "ConfigError",
     "ConflictError",
@@ -202,6 +205,7 @@ __all__ = [
     "Namespace",
     "NotFoundError",
     "ObservedActor",
+    "OpenAiEmbedder",
     "OutcomeKind",
     "PackSection",
     "PostTurnReport",
@@ -254,6 +258,8 @@ _ENGINES = {
             "Material",
             "Source",
             "SqliteEngine",
+            "ChatDistiller",
+            "OpenAiEmbedder",
         ),
         "tinymemory.engines.sqlite",
     ),
