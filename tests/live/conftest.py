@@ -9,6 +9,8 @@ from harness import Live
 
 from workers.testing import RedisServer
 
+_SHARED = {"max_attempts": 3, "build_max_wait": 2.0, "probe_cap": 1.0}
+
 
 @pytest.fixture(scope="session")
 def live_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
@@ -44,12 +46,9 @@ async def live(own_redis: RedisServer, tmp_path: Path) -> AsyncIterator[Callable
 def shared_folder(live_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of the job layer whose worker and beat are shared; both run."""
     folder = tmp_path_factory.mktemp("shared")
-    layer = Live(folder, live_redis.url)
+    layer = Live(folder, live_redis.url, **_SHARED)
     with layer.programs as programs:
-        programs.start("worker", wait=False)
-        programs.start("beat", wait=False)
-        for program, text in zip(programs.started, (" ready.", "beat: Starting..."), strict=True):
-            program.wait_for(text)
+        programs.start_together(("worker",), ("beat",))
         layer.redis.close()
         yield folder
 
@@ -57,6 +56,6 @@ def shared_folder(live_redis: RedisServer, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 async def shared(shared_folder: Path, live_redis: RedisServer) -> AsyncIterator[Live]:
     """The host's side of it; tests keep to roots of their own, and leave the processes alone."""
-    layer = Live(shared_folder, live_redis.url)
+    layer = Live(shared_folder, live_redis.url, **_SHARED)
     yield layer
     await layer.aclose()

@@ -30,8 +30,7 @@ async def test_i1_an_enqueue_survives_sigkill_of_the_worker_that_runs_it(live: M
 
     first.kill()
     layer.stub.behave(sleep=0.0)
-    layer.programs.start("worker")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker",), ("beat",))
     await layer.wait_over(enqueued.key)
 
     assert [run.outcome for run in await layer.history(enqueued.key)] == [Outcome.LOST, Outcome.DONE]
@@ -43,8 +42,7 @@ async def test_i1_a_doorbell_that_is_lost_rings_again_when_its_lease_ends(live: 
     assert (await layer.sweep()).published == 1
     layer.redis.delete(*layer.redis.keys("tinymemory.ingest*"))
 
-    layer.programs.start("worker")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker",), ("beat",))
     await layer.wait_over(enqueued.key)
 
     runs = await layer.history(enqueued.key)
@@ -56,8 +54,7 @@ async def test_i1_jobs_outlive_sigkill_of_redis_in_the_middle_of_their_runs(
 ) -> None:
     layer = live(lease=3.0)
     layer.stub.behave(sleep=0.3)
-    layer.programs.start("worker", "-c", "2")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker", "-c", "2"), ("beat",))
     jobs = [build(f"team:i1-{n}/agent:a") for n in range(8)]
     keys = [(await layer.one(job, root=f"team:i1-{n}")).key for n, job in enumerate(jobs)]
     await until(lambda: len(layer.stub.calls()) >= 2)
@@ -84,9 +81,7 @@ async def test_i1_sweeps_go_on_when_the_beat_is_killed_and_another_runs(live: Ma
 async def test_i2_two_workers_never_run_one_key_at_once(live: MakeLive) -> None:
     layer = live(build_delay=0.0)
     layer.stub.behave(sleep=0.05)
-    for name in ("one@%h", "two@%h"):
-        layer.programs.start("worker", "-n", name, wait=False)
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker", "-n", "one@%h"), ("worker", "-n", "two@%h"), ("beat",))
     key = ""
     for _ in range(40):
         key = (await layer.one(build("team:i2/agent:a"), root="team:i2", delay=0.0)).key
@@ -155,8 +150,7 @@ async def test_i6_a_tenant_with_many_builds_does_not_hold_up_another(live: MakeL
     layer = live(max_in_flight=8)
     layer.stub.behave(sleep=0.02)
     await layer.enqueue(*(build(f"team:big/agent:a{n}") for n in range(400)), root="team:big")
-    layer.programs.start("worker", "-c", "4")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker", "-c", "4"), ("beat",))
     await until(lambda: len(layer.stub.calls()) > 20)
 
     (small,) = await layer.enqueue(build("team:small/agent:a"), root="team:small")

@@ -178,8 +178,9 @@ async def test_a_dropped_run_is_cancelled_and_its_key_is_free_at_once(shared: Li
 async def test_r10_no_job_waits_behind_a_long_one_while_another_worker_is_idle(live: MakeLive) -> None:
     layer = live(root_concurrency=20, lease=20.0)
     layer.stub.behave("long", sleep=60.0)
-    for name in ("one@%h", "two@%h"):
-        layer.programs.start("worker", "-n", name, "-c", "1", "-Q", "tinymemory.ingest")
+    layer.programs.start_together(
+        *(("worker", "-n", name, "-c", "1", "-Q", "tinymemory.ingest") for name in ("one@%h", "two@%h"))
+    )
     await layer.one(ingest("long"), root="team:long")
     await layer.sweep()
     await until(lambda: len(layer.stub.calls("store")) == 1)
@@ -268,8 +269,7 @@ async def test_r15_forked_workers_open_their_own_clients_though_the_parent_touch
 async def test_r28_after_a_hard_kill_the_next_build_starts_within_the_lease(live: MakeLive) -> None:
     layer = live(lease=2.0)
     layer.stub.behave(exit=True, sleep=0.2)
-    layer.programs.start("worker", "--pool", "prefork", "-c", "1")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker", "--pool", "prefork", "-c", "1"), ("beat",))
     (enqueued,) = await layer.enqueue(build("team:r28/agent:a"), root="team:r28")
     await until(lambda: len(layer.stub.calls()) == 1)
     killed = time.time()
@@ -293,8 +293,7 @@ async def test_r32_a_frozen_workers_late_end_changes_nothing(live: MakeLive) -> 
 
     slow.freeze()
     layer.stub.behave(sleep=0.0)
-    layer.programs.start("worker", "-n", "quick@%h")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker", "-n", "quick@%h"), ("beat",))
     await layer.wait_over(enqueued.key)
     before = await layer.history(enqueued.key)
     slow.thaw()
@@ -309,8 +308,7 @@ async def test_a_run_longer_than_its_lease_keeps_it_by_renewing(live: MakeLive) 
     layer = live(lease=1.0)
     layer.stub.behave(sleep=4.0)
     layer.programs.start("worker", "-n", "one@%h")
-    layer.programs.start("worker", "-n", "two@%h")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker", "-n", "two@%h"), ("beat",))
     (enqueued,) = await layer.enqueue(build("team:long/agent:a"), root="team:long")
     await layer.wait_over(enqueued.key)
 
@@ -320,8 +318,7 @@ async def test_a_run_longer_than_its_lease_keeps_it_by_renewing(live: MakeLive) 
 async def test_a_run_longer_than_job_timeout_is_an_attempt_that_failed(live: MakeLive) -> None:
     layer = live(job_timeout=0.5, max_attempts=2)
     layer.stub.behave(sleep=30.0)
-    layer.programs.start("worker")
-    layer.programs.start("beat")
+    layer.programs.start_together(("worker",), ("beat",))
     (enqueued,) = await layer.enqueue(build("team:slow/agent:a"), root="team:slow")
     await layer.wait_over(enqueued.key)
 

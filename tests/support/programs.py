@@ -97,6 +97,13 @@ class Programs:
             program.wait_for(ready)
         return program
 
+    def start_together(self, *commands: tuple[str, ...]) -> list[Program]:
+        """Start several at once; all are ready when this returns."""
+        started = [self.start(*command, wait=False) for command in commands]
+        for command, program in zip(commands, started, strict=True):
+            program.wait_for(_READY[command[0]])
+        return started
+
     def run(self, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
         """Run a `tinymemory` command to its end."""
         return self._run("tinymemory", *arguments, **env)
