@@ -24,7 +24,7 @@ def docx_with(**parts: bytes) -> bytes:
     return out.getvalue()
 
 
-def a_bomb(size: int = 550 * MIB) -> bytes:
+def a_bomb(size: int = 100 * MIB) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"<w:document/>")

@@ -1,0 +1,182 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tinymemory.errors import InvalidRequestError
+from workers.embedded import free_port
+from workers.filing import find_files
+from workers.testing import RedisServer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Five notes, one of them in a folder, one broken file, one hidden."""
+    folder = tmp_path / "notes"
+    (folder / "deep").mkdir(parents=True)
+    for number in range(4):
+        (folder / f"note{number}.md").write_text(
+            f"# Note {number}\n\nThe code of note {number} is x{number}.\n"
+        )
+    (folder / "deep" / "note4.md").write_text("# Note 4\n\nDeep down.\n")
+    (folder / ".hidden.md").write_text("# Hidden\n")
+    return folder
+
+
+@pytest.fixture
+def ingest(redis_server: RedisServer, tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs `tinymemory ingest` on an empty ledger."""
+    with Redis(port=redis_server.port) as client:
+        client.flushall()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+
+    def run(
+        *arguments: str | Path, stdin: str | None = None, **env: str
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "tinymemory", "ingest", *map(str, arguments)],
+            env={
+                **os.environ,
+                "TINYMEMORY_REDIS_URL": redis_server.url,
+                "TINYMEMORY_DATA_DIR": str(tmp_path / "data"),
+                **env,
+            },
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+
+    return run
+
+
+def report(done: "subprocess.CompletedProcess[str]") -> Any:
+    return json.loads(done.stdout)
+
+
+def test_folders_are_walked_once_in_order_and_what_is_hidden_is_passed_over(folder: Path) -> None:
+    found = list(find_files([str(folder), str(folder / "note1.md"), str(folder / "*.md")]))
+
+    assert [path.name for path in found] == ["note0.md", "note1.md", "note2.md", "note3.md", "note4.md"]
+
+
+def test_a_path_that_names_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match=r"nope\*"):
+        list(find_files([str(tmp_path / "nope*")]))
+
+
+def test_files_are_enqueued_in_batches_under_the_root(ingest: Any, folder: Path, redis: Any) -> None:
+    done = ingest(folder, "--root", "team:acme", "--json")
+
+    assert done.returncode == 0, done.stderr
+    answer = report(done)
+    assert (answer["accepted"], answer["failed"]) == (5, [])
+    (key,) = answer["jobs"]
+    assert key.startswith("ingest:team:acme:")
+
+
+def test_what_was_sent_is_not_sent_again_until_it_changes(ingest: Any, folder: Path) -> None:
+    ingest(folder)
+    again = report(ingest(folder, "--json"))
+    (folder / "note2.md").write_text("# Note 2\n\nChanged.\n")
+    changed = report(ingest(folder, "--json"))
+
+    assert (again["accepted"], again["unchanged"]) == (0, 5)
+    assert (changed["accepted"], changed["unchanged"]) == (1, 4)
+    assert report(ingest(folder, "--again", "--json"))["accepted"] == 5
+
+
+def test_another_root_is_sent_its_own(ingest: Any, folder: Path) -> None:
+    ingest(folder, "--root", "team:acme")
+
+    assert report(ingest(folder, "--root", "team:beta", "--json"))["accepted"] == 5
+
+
+def test_r56_a_broken_file_fails_by_name_and_the_others_go_through(ingest: Any, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
+
+    done = ingest(folder, "--json")
+
+    assert done.returncode == 1
+    answer = report(done)
+    assert answer["accepted"] == 5
+    (failed,) = answer["failed"]
+    assert failed["path"].endswith("broken.pdf")
+    assert "broken.pdf" in failed["error"]
+    table = ingest(folder / "broken.pdf")
+    assert table.returncode == 1
+    assert "broken.pdf" in table.stdout
+
+
+def test_r56_a_broker_that_is_away_has_a_code_of_its_own(ingest: Any, folder: Path) -> None:
+    done = ingest(folder, TINYMEMORY_REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+
+    assert done.returncode == 75
+    assert report(ingest(folder, "--json"))["accepted"] == 5
+
+
+def test_r56_an_unknown_flag_is_a_usage_error(ingest: Any, folder: Path) -> None:
+    assert ingest(folder, "--nope").returncode == 2
+
+
+def test_a_dry_run_shows_what_would_be_sent_and_needs_no_broker(ingest: Any, folder: Path) -> None:
+    done = ingest(folder, "--dry-run", "--json", TINYMEMORY_REDIS_URL="redis://127.0.0.1:1/0")
+
+    assert done.returncode == 0, done.stderr
+    answer = report(done)
+    assert answer["jobs"] == []
+    assert [one["title"] for one in answer["converted"]].count("Note 0") == 1
+
+
+def test_stdin_is_a_document_too(ingest: Any) -> None:
+    done = ingest("-", "--name", "piped.md", "--json", stdin="# Piped\n\nSome words.\n")
+
+    assert done.returncode == 0, done.stderr
+    assert report(done)["accepted"] == 1
+
+
+def test_secrets_are_scrubbed_when_one_setting_says_so(ingest: Any, tmp_path: Path) -> None:
+    note = tmp_path / "note.md"
+    note.write_text("Write to ann@example.com or call +351 912 345 678.\n")
+
+    kept = report(ingest(note, "--json"))
+    scrubbed = report(ingest(note, "--json", TINYMEMORY_SCRUB="1"))
+
+    assert kept["scrubbed"] == {}
+    assert scrubbed["scrubbed"] == {"email": 1, "phone": 1}
+
+
+def test_an_ingest_that_is_killed_goes_on_where_it_was(
+    ingest: Any, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(600):
+        (many / f"{number}.md").write_text(f"# {number}\n\nWords of {number}.\n" * 20)
+    env = {
+        **os.environ,
+        "TINYMEMORY_REDIS_URL": redis_server.url,
+        "TINYMEMORY_DATA_DIR": str(tmp_path / "data"),
+    }
+    command = [sys.executable, "-m", "tinymemory", "ingest", str(many)]
+    first = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with Redis(port=redis_server.port) as client:
+        deadline = time.monotonic() + 60
+        while not client.keys("*:job:*") and time.monotonic() < deadline and first.poll() is None:  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+            time.sleep(0.005)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+
+    answer = report(ingest(many, "--json"))
+
+    assert answer["accepted"] + answer["unchanged"] == 600
+    assert answer["failed"] == []
+    assert report(ingest(many, "--json"))["unchanged"] == 600
