@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from tinymemory.errors import InvalidRequestError
 from tinymemory.model import Instant
 from tinymemory.text import is_blank
-from tinymemory.tools.spec import Schema
+from tinymemory.tools.spec import MAX_LIST, MAX_WORD, Schema
 
 HOST_FIXED = ("namespace", "reach")
 """Keys no argument may have at any depth: whose memory is touched is the host's to say."""
@@ -125,8 +125,9 @@ class _Reader:
         return read
 
     def ensure_count(self, schema: Schema, count: int, path: str) -> None:
-        if count > schema["maxItems"]:
-            raise self.refuse(path, f"has {count} entries; at most {schema['maxItems']} fit one call")
+        most = schema.get("maxItems", MAX_LIST)
+        if count > most:
+            raise self.refuse(path, f"has {count} entries; at most {most} fit one call")
 
     def within(self, schema: Schema, value: float, path: str) -> float:
         least, most = schema["minimum"], schema["maximum"]
@@ -153,8 +154,9 @@ class _Reader:
     def plain(self, schema: Schema, value: str, path: str) -> str:
         if is_blank(value):
             raise self.refuse(path, "is blank; say something or leave it out")
-        if len(value) > schema["maxLength"]:
-            raise self.refuse(path, f"has {len(value)} characters; at most {schema['maxLength']} fit")
+        most = schema.get("maxLength", MAX_WORD)
+        if len(value) > most:
+            raise self.refuse(path, f"has {len(value)} characters; at most {most} fit")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise self.refuse(path, "holds a lone surrogate, which is not Unicode")
         return value

@@ -18,14 +18,14 @@ Schema = dict[str, Any]
 
 MAX_LIMIT = 50
 MAX_LIST = 100
-"""Entries of a list that is neither ids nor turns."""
+"""Entries of a list where the schema says no other."""
 MAX_TURNS = 200
 MAX_TEXT = 200_000
 """Characters of what a model stores."""
 MAX_QUERY = 8_000
 """Characters of a question, a query or instructions."""
 MAX_WORD = 1_024
-"""Characters of anything else."""
+"""Characters of a string where the schema says no other."""
 
 
 class ToolSpec(Value):
@@ -140,20 +140,21 @@ def schema_of(name: ToolName, modes: tuple[FetchMode, ...]) -> Schema:
 
 
 def _filter() -> Schema:
+    # It is in five schemas, and each is in every prompt: descriptions say what names do not.
     return _object(
         {
-            "kinds": _some_of(ItemKind, "Only these kinds."),
-            "sources": _some_of(SourceKind, "Only from these kinds of sources."),
-            "tags_any": _texts("Only with at least one of these tags."),
-            "workspace": _text("Only of this workspace."),
-            "folder": _text("Only of this folder and what is below it."),
-            "file_path": _text("Only of this file, or of the files below this path."),
-            "repo": _text("Only of this repository."),
-            "url": _text("Only of this address."),
-            "thread_id": _text("Only of this conversation thread."),
-            "agent_id": _text("Only of this agent."),
-            "observed_after": _instant("Only recorded at this time or later."),
-            "observed_before": _instant("Only recorded before this time."),
+            "kinds": _some_of(ItemKind),
+            "sources": _some_of(SourceKind, "Where it came from."),
+            "tags_any": _texts("With at least one of these tags."),
+            "workspace": _text(),
+            "folder": _text("The folder or one above it."),
+            "file_path": _text("The path or a folder above it."),
+            "repo": _text(),
+            "url": _text(),
+            "thread_id": _text(),
+            "agent_id": _text(),
+            "observed_after": _instant("Recorded then or later"),
+            "observed_before": _instant("Recorded before"),
         },
         description="Narrows what is looked at; every field set must match.",
     )
@@ -218,23 +219,21 @@ def _conversation() -> Schema:
 def _object(properties: Schema, *, required: list[str] | None = None, description: str = "") -> Schema:
     return {
         "type": "object",
-        **({"description": description} if description else {}),
+        **_described(description),
         "properties": properties,
         **({"required": required} if required else {}),
         "additionalProperties": False,
     }
 
 
-def _text(description: str, most: int = MAX_WORD) -> Schema:
-    return {"type": "string", "minLength": 1, "maxLength": most, "description": description}
+def _text(description: str = "", most: int = MAX_WORD) -> Schema:
+    length = {} if most == MAX_WORD else {"maxLength": most}
+    return {"type": "string", **length, **_described(description)}
 
 
 def _instant(description: str) -> Schema:
-    return {
-        "type": "string",
-        "format": "date-time",
-        "description": f"{description} RFC 3339 with a time zone, such as 2026-09-15T09:00:00Z.",
-    }
+    example = "2026-09-15T09:00:00Z"
+    return {"type": "string", "format": "date-time", "description": f"{description}, such as {example}."}
 
 
 def _day(description: str) -> Schema:
@@ -255,14 +254,13 @@ def _one_of(values: Iterable[StrEnum], description: str, *, default: StrEnum | N
     }
 
 
-def _some_of(values: Iterable[StrEnum], description: str) -> Schema:
+def _some_of(values: Iterable[StrEnum], description: str = "") -> Schema:
     items = {"type": "string", "enum": [value.value for value in values]}
-    return {"type": "array", "items": items, "maxItems": MAX_LIST, "description": description}
+    return {"type": "array", "items": items, **_described(description)}
 
 
 def _texts(description: str) -> Schema:
-    items = {"type": "string", "minLength": 1, "maxLength": MAX_WORD}
-    return {"type": "array", "items": items, "maxItems": MAX_LIST, "description": description}
+    return {"type": "array", "items": {"type": "string"}, "description": description}
 
 
 def _ids(description: str) -> Schema:
@@ -277,3 +275,7 @@ def _limit(description: str) -> Schema:
         "default": DEFAULT_LIMIT,
         "description": description,
     }
+
+
+def _described(description: str) -> Schema:
+    return {"description": description} if description else {}

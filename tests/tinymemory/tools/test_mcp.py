@@ -1,9 +1,9 @@
 """The MCP server, by the protocol's own client: in memory, over stdio and over HTTP as real processes."""
 
-import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -16,8 +16,10 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import TextContent
+from typer.testing import CliRunner
 
 from tinymemory import GetRequest, MemoryTools, RecallAnswer, RecallRequest, ReferenceEngine, SqliteEngine
+from tinymemory.cli import build_app
 from tinymemory.tools.mcp import mcp_server
 
 ALL = [
@@ -151,38 +153,34 @@ async def test_over_http_a_stranger_without_the_token_is_kept_out(data_dir: Path
         assert known.status_code != 401
 
 
-async def run(*options: str, data_dir: Path) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tinymemory", "mcp", *options),
-        env={name: value for name, value in environment(data_dir).items() if name != "TINYMEMORY_MCP_TOKEN"},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    _, errors = await process.communicate()
-    return process.returncode or 0, errors.decode()
+def run(*options: str) -> tuple[int, str]:
+    result = CliRunner(env={"TINYMEMORY_MCP_TOKEN": None}).invoke(build_app(), ["mcp", *options])
+    return result.exit_code, result.output
 
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
         (("--root", "team"), 2, "segment `team`"),
-        (("--root", "team:acme", "--agent", " "), 2, "agent"),
+        (("--root", "team:acme", "--agent", " "), 2, "`agent` is blank"),
         (("--root", "team:acme", "--zone", "Europe/Atlantis"), 2, "no IANA time zone"),
         (("--http", "--host", "0.0.0.0"), 78, "set TINYMEMORY_MCP_TOKEN"),
     ],
 )
-async def test_what_cannot_be_served_is_said_at_once(
-    data_dir: Path, options: tuple[str, ...], code: int, message: str
+def test_what_cannot_be_served_is_said_at_once(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], code: int, message: str
 ) -> None:
-    status, errors = await run(*options, data_dir=data_dir)
+    monkeypatch.setenv("TINYMEMORY_DATA_DIR", str(data_dir))
 
-    assert (status, message in errors) == (code, True), errors
+    status, output = run(*options)
+
+    assert (status, message in output) == (code, True), output
 
 
-async def test_a_busy_port_is_named(data_dir: Path) -> None:
-    with serving(data_dir) as url:
-        port = url.rpartition(":")[2].removesuffix("/mcp")
-        status, errors = await run("--http", "--port", port, data_dir=data_dir)
+def test_a_busy_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, output = run("--http", "--port", str(port))
 
     assert status == 78
-    assert f"cannot listen on 127.0.0.1:{port}" in errors
+    assert f"cannot listen on 127.0.0.1:{port}" in output
