@@ -118,9 +118,20 @@ def _build(root: Namespace, profile: str, reach: Reach, kinds: tuple[ItemKind, .
         queue=queue_of(BUILD_BELIEFS, profile),
         profile=profile,
         scope=scope_of(job, root),
-        envelope=seal(root, profile, job.model_dump_json()),
+        envelope=seal(root, profile, _build_json(reach, kinds)),
         delay=delay,
         coverage=Coverage(str(reach.at), reach.inherit, reach.descendants, normal),
+    )
+
+
+def _build_json(reach: Reach, kinds: tuple[ItemKind, ...]) -> str:
+    # As the model would write it, ten times as fast: none of it needs escaping.
+    named = ",".join(f'"{kind.value}"' for kind in kinds)
+    of_kinds = f',"kinds":[{named}]' if kinds else ""
+    inherit, descendants = ("true" if flag else "false" for flag in (reach.inherit, reach.descendants))
+    return (
+        f'{{"job":"{BUILD_BELIEFS}","request":{{"reach":{{"at":"{reach.at}","inherit":{inherit},'
+        f'"descendants":{descendants}}}{of_kinds}}}}}'
     )
 
 

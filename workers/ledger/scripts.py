@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-Arg = str | int | float
+Arg = str | int | float | bytes
 
 _INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
 

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from workers.ledger.jobs import (
@@ -30,6 +31,7 @@ REAP_LIMIT = 200
 UNPARK_LIMIT = 500
 _TYPES = {"build": "build_beliefs", "ingest": "ingest_brain"}
 _KIND_LETTERS = (("document", "D"), ("conversation", "C"), ("learning", "L"))
+_ENQUEUE_STATES = {state.value: state for state in EnqueueState}
 _PROFILE_WIDE = "*"
 
 
@@ -167,9 +169,18 @@ def _ms(seconds: float) -> int:
 
 
 def _job_args(job: NewJob) -> tuple[Arg, ...]:
+    # A host enqueues the same few builds again and again; an ingest comes once, and may be large.
+    return _build_args(job) if job.coverage else _encoded(job)
+
+
+def _encoded(job: NewJob) -> tuple[Arg, ...]:
     coverage = coverage_text(job.coverage) if job.coverage else ""
     scope = job.scope.replace("\n", " ")
-    return job.key, job.queue, job.profile, _ms(job.delay), scope, coverage, job.batch, job.envelope
+    texts = (job.key, job.queue, job.profile, str(_ms(job.delay)), scope, coverage, job.batch, job.envelope)
+    return tuple(text.encode() for text in texts)
+
+
+_build_args = lru_cache(maxsize=4096)(_encoded)
 
 
 def coverage_text(coverage: Coverage) -> str:
@@ -186,8 +197,8 @@ def _lease_args(leases: Sequence[Lease]) -> list[Arg]:
 
 def _enqueued(jobs: Sequence[NewJob], reply: list[Any]) -> list[Enqueued]:
     return [
-        Enqueued(key=JobKey(job.key), state=EnqueueState(state), due_at=instant(due))
-        for job, (state, due) in zip(jobs, rows(reply, 2), strict=True)
+        Enqueued(key=JobKey(job.key), state=_ENQUEUE_STATES[state], due_at=instant(due))
+        for job, state, due in zip(jobs, reply[::2], reply[1::2], strict=True)
     ]
 
 
