@@ -51,6 +51,7 @@ class Ledger:
         _ensure_decoding(client)
         self.client = client
         self.calls = calls or Transitions(options or LedgerOptions())
+        self._used: set[str] = set()
         self._execute: Callable[..., Awaitable[Any]] = client.execute_command  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **options untyped
 
     # -- what hosts do
@@ -229,6 +230,7 @@ class Ledger:
             reply = await self._execute("EVALSHA", script.sha, 1, *call.args)
         except NoScriptError:
             reply = await self._execute("EVAL", script.text, 1, *call.args)
+        self._used.add(script.sha)
         return call.parse(reply)
 
     async def follow(self, plan: Plan[T]) -> T:
@@ -241,7 +243,10 @@ class Ledger:
             return end.value
 
     async def both(self, first: Call[T], second: Call[U]) -> tuple[T, U]:
-        """Send two calls in one round trip, in that order."""
+        """Send two calls in that order; in one round trip, once both scripts were used before."""
+        if not self._used.issuperset((first.script.sha, second.script.sha)):
+            # A script Redis does not know yet is sent again, after what came behind it.
+            return await self.run(first), await self.run(second)
         pipeline = self.client.pipeline(transaction=False)
         for call in (first, second):
             pipeline.execute_command("EVALSHA", call.script.sha, 1, *call.args)  # pyright: ignore[reportUnknownMemberType]  # as above

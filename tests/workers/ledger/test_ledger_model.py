@@ -184,7 +184,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.enqueue_jobs([data.draw(st.sampled_from(self.live())) for _ in range(3)], delay)
 
     @rule(seconds=st.sampled_from((0, 1, 15, 15, 70, 70, 210)), reap=st.booleans())
-    def pass_time(self, seconds: int, reap: bool) -> None:
+    def pass_time(self, seconds: int, *, reap: bool) -> None:
         self.now += seconds * 1000
         self.client.set(P + "test:now", self.now)
         if reap:
@@ -194,7 +194,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(job.state == "waiting" for job in self.jobs.values()))
     @rule(n=st.integers(1, 6), begin=st.booleans())
-    def claim(self, n: int, begin: bool) -> None:
+    def claim(self, n: int, *, begin: bool) -> None:
         for queue in QUEUES:
             self.claim_from(queue, n)
         for lease in self.leases[-6:] if begin else ():
@@ -308,6 +308,17 @@ class LedgerMachine(RuleBasedStateMachine):
             else:
                 self.fail_with(lease, kind, None)
 
+    @precondition(lambda self: any(job.state == "waiting" for job in self.jobs.values()))
+    @rule(kind=st.sampled_from((FailureKind.ATTEMPT, FailureKind.ATTEMPT, None)))
+    def whole_round(self, kind: FailureKind | None) -> None:
+        """What is due runs, and all of it fails; None: every worker dies."""
+        self.claim(6, begin=True)
+        if kind is None:
+            self.pass_time(60, reap=True)
+        else:
+            self.end_runs([kind] * len(KEYS))
+            self.pass_time(15, reap=False)
+
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
@@ -370,6 +381,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def run_now(self, key: str) -> None:
         job = self.jobs[key]
         found = self.ledger.run(self.scripts.run_now(key))
+        if job.state == "buried":
+            assert found is JobState.DEAD
+            return
         assert found == JobState(job.state)
         if found in ("waiting", "parked", "dead"):
             if found == "dead":
@@ -386,6 +400,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def drop(self, key: str) -> None:
         job = self.jobs[key]
         found = self.ledger.run(self.scripts.drop(key))
+        if job.state == "buried":
+            assert found is JobState.DEAD
+            return
         assert found == JobState(job.state)
         if found in (*LIVE, "dead"):
             self.jobs[key] = Job("cancelled")
@@ -629,9 +646,12 @@ class LedgerMachine(RuleBasedStateMachine):
         if job.state in ("done", "cancelled") and state == "unknown":
             job.state = "unknown"  # the history forgot it
         if job.state == "dead" and not self.client.zscore(P + "dead", key):
-            # A newer letter pushed it out; what is left says dead until the history forgets.
             assert self.client.zcard(P + "dead") >= OPTIONS.dead_limit
-            self.jobs[key] = job = Job(state)
+            self.jobs[key] = job = Job("buried")  # a newer letter pushed it out
+        if job.state == "buried":
+            assert state in ("dead", "unknown")
+            job.state = "buried" if state == "dead" else "unknown"
+            return
         assert state == job.state or (job.state == "done" and state == "folded"), key
         if job.state in LIVE:
             due = (job.due, job.first, job.last, job.attempts, job.losses, job.merged)

@@ -28,6 +28,7 @@ from workers.ledger.testing import (
     claim_one,
     still_ledger,
 )
+from workers.testing import RedisServer
 
 BUSY = Failure(FailureKind.TRANSIENT, JobError("unavailable", "busy"))
 BROKEN = Failure(FailureKind.ATTEMPT, JobError("engine error", "broken"))
@@ -261,6 +262,44 @@ async def test_a_rate_limit_that_says_when_to_come_back_is_no_attempt(
         await clock.advance(60)
 
     assert (await ledger.status(a_build().key)).state is JobState.WAITING
+
+
+async def test_i1_what_was_accepted_outlives_a_killed_redis(
+    redis_server: RedisServer, ledger: Ledger
+) -> None:
+    run = await begin_one(ledger, a_build(1))
+    await ledger.enqueue([a_build(2, delay=60), an_ingest(3)])
+
+    redis_server.kill()
+    redis_server.start()
+
+    async with Redis(port=redis_server.port, decode_responses=True) as client:
+        again = still_ledger(client)
+        assert {job.key: job.state for job in await again.jobs()} == {
+            a_build(1).key: JobState.RUNNING,
+            a_build(2).key: JobState.WAITING,
+            an_ingest(3).key: JobState.WAITING,
+        }
+        assert await again.settle(run.lease, Success()) is not None
+
+
+async def test_i2_a_ledger_that_was_lost_hands_out_no_token_again(redis: Redis) -> None:
+    ledger = Ledger(redis)
+    before = await begin_one(ledger, a_build())
+    await redis.flushall()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+    after = await begin_one(ledger, a_build())
+
+    assert after.lease.token > before.lease.token
+    assert await ledger.settle(before.lease, Success()) is None
+
+
+async def test_a_claim_in_the_same_round_trip_sees_what_was_enqueued(redis: Redis) -> None:
+    for _ in range(2):
+        ledger = Ledger(redis)
+        await redis.script_flush()
+        _, claimed = await ledger.both(ledger.calls.enqueue([an_ingest()]), ledger.calls.claim(INGEST))
+        assert len(claimed.doorbells) == 1
+        await ledger.drop(an_ingest().key)
 
 
 async def test_a_redis_that_forgot_its_scripts_is_given_them_again(ledger: Ledger, redis: Redis) -> None:

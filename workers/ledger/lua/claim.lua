@@ -20,7 +20,8 @@ local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
 local counter = call("HMGET", P .. "counter", "turn", "token")
-local last_turn = tonumber(counter[1]) or 0
+local first_turn = tonumber(counter[1]) or 0
+local last_turn = first_turn
 -- A ledger that was lost starts from the time: a run that outlived it must not meet its own token again.
 local last_token = tonumber(counter[2]) or now
 
@@ -55,7 +56,7 @@ local function hand_out(root, profile, id, priority)
   local key = key_of(root, id)
   local name = P .. "job:" .. key
   local token = last_token + 1
-  last_token = token
+  last_token, last_turn = token, last_turn + 1
   call("HSET", name, "state", "queued", "token", token, "claimed", now)
   call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
   call("ZADD", queued, now + lease, key)
@@ -182,7 +183,7 @@ while room > 0 and visits > 0 do
   end
 end
 
-call("HSET", P .. "counter", "turn", last_turn, "token", last_token)
+if last_turn > first_turn then call("HSET", P .. "counter", "turn", last_turn, "token", last_token) end
 write_tallies()
 reply[1], reply[2] = folded, parked
 return reply
