@@ -149,7 +149,7 @@ def test_cursors_are_spelt_like_this() -> None:
 @pytest.mark.parametrize(
     "cursor",
     [
-        "", "l", "f", "x", "7b7d", "l7", "lzz", "l7B7D", "l" + b"[]".hex(), "l" + b"{".hex(), "l" + b"{}".hex(),
+        "", "l", "f", "x", "7b7d", "l7", "lzz", "l" + b"[]".hex(), "l" + b"{".hex(), "l" + b"{}".hex(),
         "l" + b'{"offset":-1}'.hex(), "l" + b'{"offset":1.5}'.hex(), "l" + b'{"offset":true}'.hex(),
         "l" + b'{"offset":"1"}'.hex(), "l" + b'{"offset":0,"scope":7}'.hex(),
         "l" + b'{"offset":0,"engine":[]}'.hex(), "l" + b'{"offset":0,"scope":"app:x/app:documents"}'.hex(),
