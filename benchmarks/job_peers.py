@@ -46,7 +46,7 @@ def celery_app(url: str) -> Any:
 @contextmanager
 def _celery(url: str) -> Iterator[Send]:
     app = celery_app(url)
-    task = app.task(name="peer.noop")(_noop)
+    task = app.task(name="peer.noop")(noop)
     yield lambda key: task.apply_async((key,))
     app.close()
 
@@ -57,7 +57,7 @@ def _celery_singleton(url: str) -> Iterator[Send]:
 
     app = celery_app(url)
     app.conf.singleton_backend_url = url
-    task = app.task(name="peer.noop", base=Singleton)(_noop)
+    task = app.task(name="peer.noop", base=Singleton)(noop)
     yield lambda key: task.apply_async((key,))
     app.close()
 
@@ -69,7 +69,7 @@ def _celery_once(url: str) -> Iterator[Send]:
     app = celery_app(url)
     settings = {"url": url, "default_timeout": 3600}
     app.conf.ONCE = {"backend": "celery_once.backends.Redis", "settings": settings}
-    task = app.task(name="peer.noop", base=QueueOnce, once={"graceful": True})(_noop)
+    task = app.task(name="peer.noop", base=QueueOnce, once={"graceful": True})(noop)
     yield lambda key: task.apply_async((key,))
     app.close()
 
@@ -80,7 +80,7 @@ def _dramatiq(url: str) -> Iterator[Send]:
     from dramatiq.brokers.redis import RedisBroker
 
     broker = RedisBroker(url=url)
-    actor = dramatiq.actor(_noop, broker=broker, actor_name="noop")
+    actor = dramatiq.actor(noop, broker=broker, actor_name="noop")
     yield actor.send
     broker.close()
 
@@ -90,7 +90,7 @@ def _huey(url: str) -> Iterator[Send]:
     from huey import RedisHuey
 
     queue = RedisHuey("peer", url=url, results=False)
-    yield queue.task(name="noop")(_noop)
+    yield queue.task(name="noop")(noop)
 
 
 @asynccontextmanager
@@ -113,7 +113,8 @@ async def _docket(url: str) -> AsyncIterator[AsyncSend]:
         yield lambda key: docket.add(noop, key=key)(key)
 
 
-def _noop(key: str) -> None: ...
+def noop(key: str) -> None:
+    """Do nothing."""
 
 
 PEERS = (

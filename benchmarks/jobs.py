@@ -14,7 +14,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -26,7 +25,7 @@ from typing import Any
 import redis
 from redis import Redis as SyncRedis
 
-from benchmarks.job_peers import PEERS, celery_app
+from benchmarks.job_peers import PEERS, celery_app, noop
 from benchmarks.job_targets import JOB_SECONDS, NOTES
 from tinymemory import BrainDocument, BuildBeliefs, ConsolidateRequest, IngestBrain, Reach
 from workers import Enqueued, MemoryJobs, WorkerSettings
@@ -121,9 +120,7 @@ async def enqueue(bench: Bench, results: Results) -> None:
         results.target("a batch of 100 / apply_async, per job", r["ours, batch of 100"] / r["celery"], 12)
     for peer in PEERS:
         if peer.dedups and peer.name in r:
-            results.target(
-                f"one enqueue / {peer.name}", min(r["ours, sync"], r["ours, await"]) / r[peer.name], 1
-            )
+            results.target(f"one enqueue / {peer.name}", each / r[peer.name], 1)
 
 
 async def _enqueue_once(bench: Bench) -> AsyncIterator[tuple[str, float]]:
@@ -315,9 +312,9 @@ async def _worker(
     environment = _environment(bench, job_seconds) | {
         f"TINYMEMORY_{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set
     }
-    with _process(["tinymemory.cli", "worker", *POOL, "-c", str(concurrency)], environment) as worker:
+    with _process(bench, ["tinymemory", "worker", *POOL, "-c", str(concurrency)], environment) as worker:
         os.environ.update({key: value for key, value in environment.items() if key.startswith("TINYMEMORY_")})
-        await _until_ready(worker)
+        await _until_ready(bench, worker)
         async with open_round(settings) as round_:
             yield round_.sweep
 
@@ -340,7 +337,7 @@ async def _run_ours(
 
 async def _run_raw(bench: Bench, count: int, *, concurrency: int) -> list[tuple[float, float]]:
     bench.empty()
-    task = celery_app(bench.server.url).task(name="peer.noop")(lambda key: None)
+    task = celery_app(bench.server.url).task(name="peer.noop")(noop)
     for number in range(count):
         task.apply_async((str(number),))
     with _raw_worker(bench, concurrency):
@@ -350,9 +347,9 @@ async def _run_raw(bench: Bench, count: int, *, concurrency: int) -> list[tuple[
 
 async def _latencies_raw(bench: Bench, count: int) -> list[float]:
     bench.empty()
-    task = celery_app(bench.server.url).task(name="peer.noop")(lambda key: None)
+    task = celery_app(bench.server.url).task(name="peer.noop")(noop)
     with _raw_worker(bench, 8) as worker:
-        await _until_ready(worker)
+        await _until_ready(bench, worker)
         return await _latencies(bench, count, lambda n: task.apply_async((str(n),)))
 
 
@@ -384,22 +381,21 @@ async def _latencies(bench: Bench, count: int, send: Callable[[int], object]) ->
 
 
 @contextmanager
-def _raw_worker(bench: Bench, concurrency: int) -> Iterator[subprocess.Popen[str]]:
+def _raw_worker(bench: Bench, concurrency: int) -> Iterator[subprocess.Popen[bytes]]:
     _clear_notes(bench)
     words = ["celery", "-A", "benchmarks.job_targets:raw", "worker", *POOL, "-c", str(concurrency)]
-    with _process([*words, "-Q", "peer", "-l", "INFO"], _environment(bench, 0.0)) as process:
+    with _process(bench, [*words, "-Q", "peer", "-l", "INFO"], _environment(bench, 0.0)) as process:
         yield process
 
 
 @contextmanager
-def _process(words: Iterable[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", *words],
-        env=os.environ | environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def _process(
+    bench: Bench, words: Iterable[str], environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    with (bench.folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *words], env=os.environ | environment, stdout=log, stderr=log
+        )
     try:
         yield process
     finally:
@@ -410,20 +406,12 @@ def _process(words: Iterable[str], environment: dict[str, str]) -> Iterator[subp
         process.wait()
 
 
-async def _until_ready(process: subprocess.Popen[str]) -> None:
-    """Until the worker says so; what it says later is read away."""
-    assert process.stderr is not None
-    lines: list[str] = []
-
-    def read() -> None:
-        assert process.stderr is not None
-        lines.extend(iter(process.stderr.readline, ""))
-
-    threading.Thread(target=read, daemon=True).start()
+async def _until_ready(bench: Bench, process: subprocess.Popen[bytes]) -> None:
+    log = bench.folder / "worker.log"
     async with asyncio.timeout(60):
-        while not any("ready" in line for line in lines):
+        while " ready" not in (said := log.read_text()):
             if process.poll() is not None:
-                raise RuntimeError("the worker ended: " + "".join(lines)[-2000:])
+                raise RuntimeError(f"the worker ended: {said[-2000:]}")
             await asyncio.sleep(0.05)
 
 

@@ -20,7 +20,9 @@ from tinymemory.errors import ConfigError
 from tinymemory.exit import ExitCode
 from workers.configuration import ensure_keeps_keys, ensure_visibility
 from workers.connection import sync_redis
+from workers.doorbell import BrokerBell
 from workers.factory import ensure_engines
+from workers.listener import Listener
 from workers.runtime import RuntimeHolder
 from workers.settings import WorkerSettings
 from workers.stopping import StopPipes
@@ -97,8 +99,31 @@ def extend_workers(app: Celery, runtimes: RuntimeHolder) -> None:
                 client.close()
             return True
 
+    class Listening(bootsteps.StartStopStep):
+        """Hears that something came due, and claims it; begun anew with each connection to the broker."""
+
+        requires = ("celery.worker.consumer.tasks:Tasks",)
+
+        def __init__(self, parent: Any, **kwargs: Any) -> None:
+            super().__init__(parent, **kwargs)
+            self._listener: Listener | None = None
+
+        def start(self, parent: Any) -> None:
+            settings = runtimes.settings or WorkerSettings.load()
+            bell = BrokerBell(app, redis_is_broker=settings.redis_is_broker)
+            self._listener = Listener(settings, bell, lambda: list(app.amqp.queues.consume_from))
+            self._listener.start()
+
+        def stop(self, parent: Any) -> None:
+            if self._listener is not None:
+                self._listener.end()
+                self._listener = None
+
+        terminate = stop
+
     app.steps["worker"].add(Ending)
     app.steps["consumer"].add(StartUpChecks)
+    app.steps["consumer"].add(Listening)
 
 
 def _refuse(error: ConfigError) -> None:
