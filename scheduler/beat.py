@@ -15,12 +15,13 @@ import logging
 from typing import Any
 
 from celery import Celery
+from kombu.utils.objects import cached_property
 from redbeat.schedulers import REDBEAT_REDIS_KEY, RedBeatScheduler
 from redis.exceptions import LockError, RedisError
 
 from scheduler.schedule import leadership_seconds
 from workers.connection import sync_redis
-from workers.doorbell import queue_depth
+from workers.doorbell import linked_producer, queue_depth
 from workers.routing import CONTROL_QUEUE
 from workers.settings import WorkerSettings
 from workers.vitals import Vitals
@@ -67,13 +68,21 @@ class SafeScheduler(RedBeatScheduler):
             return _AGAIN_SECONDS
 
     def apply_async(self, entry: Any, producer: Any = None, advance: bool = True, **options: Any) -> Any:
-        """Publish an entry's message, unless those published before still wait for a worker."""
-        if producer is not None and queue_depth(producer.connection, CONTROL_QUEUE) >= MOST_ASKED:
-            log.warning("nobody_takes_periodic_tasks", extra={"entry": entry.name})
-            if advance:
-                self.reserve(entry)
-            return None
-        return super().apply_async(entry, producer=producer, advance=advance, **options)
+        """Publish an entry's message, unless those published before still wait for a worker.
+
+        Not with Celery's own producer, which the beat would keep for good, broken or not.
+        """
+        with linked_producer(self.app) as linked:
+            if queue_depth(linked.connection, CONTROL_QUEUE) >= MOST_ASKED:
+                log.warning("nobody_takes_periodic_tasks", extra={"entry": entry.name})
+                if advance:
+                    self.reserve(entry)
+                return None
+            return super().apply_async(entry, producer=linked, advance=advance, **options)
+
+    @cached_property
+    def _maybe_due_kwargs(self) -> dict[str, Any]:
+        return {}
 
     def close(self) -> None:
         """Let another beat lead at once."""

@@ -5,7 +5,8 @@
 # Celery and Kombu ship no types; what is taken from them is narrowed where it leaves this module.
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from celery import Celery
@@ -54,38 +55,30 @@ class BrokerBell:
         The first failure ends it: what one message could not do in its time, the rest will not do
         either, and each would wait as long.
         """
-        if not doorbells:
-            return []
+        rung = 0
         try:
-            with self._app.producer_or_acquire() as producer:
-                for rung, doorbell in enumerate(doorbells):
-                    try:
-                        self._publish(doorbell, producer)
-                    except OperationalError as error:
-                        log.warning(
-                            "doorbells_unpublished",
-                            extra={"count": len(doorbells) - rung, "error": type(error).__name__},
-                        )
-                        return [left.lease for left in doorbells[rung:]]
-        except (OperationalError, OSError) as error:
-            log.warning(
-                "doorbells_unpublished", extra={"count": len(doorbells), "error": type(error).__name__}
-            )
-            return [doorbell.lease for doorbell in doorbells]
+            with linked_producer(self._app) as producer:
+                for doorbell in doorbells:
+                    self._publish(doorbell, producer)
+                    rung += 1
+        except self._link_errors() as error:
+            left = [doorbell.lease for doorbell in doorbells[rung:]]
+            log.warning("doorbells_unpublished", extra={"count": len(left), "error": type(error).__name__})
+            return left
         return []
 
     def depth(self, queue: str) -> int | None:
         """How many messages wait in a queue; None when the broker does not answer."""
         try:
-            with self._app.producer_or_acquire() as producer:
+            with linked_producer(self._app) as producer:
                 return queue_depth(producer.connection, queue)
-        except (OperationalError, OSError, *self._link_errors()) as error:
+        except self._link_errors() as error:
             log.warning("broker_unreachable", extra={"error": type(error).__name__})
             return None
 
     def _link_errors(self) -> tuple[type[Exception], ...]:
         connection = self._app.connection_for_write()
-        return (*connection.connection_errors, *connection.channel_errors)
+        return (OperationalError, OSError, *connection.connection_errors, *connection.channel_errors)
 
     def _publish(self, doorbell: Doorbell, producer: Any) -> None:
         self._app.send_task(
@@ -101,6 +94,18 @@ class BrokerBell:
             retry_policy=PUBLISH_RETRIES,
             ignore_result=True,
         )
+
+
+@contextmanager
+def linked_producer(app: Celery) -> Generator[Any]:
+    """A producer of the app's pool; one that failed is not handed to the next with its broken link."""
+    with app.producer_or_acquire() as producer:
+        try:
+            yield producer
+        except Exception:
+            with suppress(Exception):
+                producer.connection.close()
+            raise
 
 
 def queue_depth(connection: Any, queue: str) -> int:
