@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tinymemory import ConfigError, ReferenceEngine
-from tinymemory.config import MemoryConfig
-from tinymemory.engines.settings import EngineSettings
+from tinymemory import ConfigError, EngineCredential, EngineSettings, MemoryConfig, ReferenceEngine
 from tinymemory.testing import CortexServer, cortex_server
 
 KEY = "sk-very-secret"
@@ -239,6 +237,19 @@ def test_the_keys_at_hand_are_told_to_whoever_must_hide_them() -> None:
 
     assert config.keys(environ=environ) == {KEY, "of-acme"}
     assert config.keys(also=["OTHER_KEY"], environ=environ) == {KEY, "of-acme", "not ours"}
+
+
+async def test_a_credential_may_be_a_value_of_its_own(hosted: CortexServer) -> None:
+    config = MemoryConfig.parse({"engine": "tinyhumans", "engines": {"tinyhumans": {"endpoint": hosted.url}}})
+
+    async with (
+        config.build(EngineCredential.static(KEY)) as one,
+        config.build(EngineCredential.source(lambda: "asked-for")) as other,
+    ):
+        await one.health()
+        await other.health()
+
+    assert hosted.seen.auth == [f"Bearer {KEY}", "Bearer asked-for"]
 
 
 def test_a_missing_key_says_which_variable_to_set() -> None:
