@@ -140,7 +140,7 @@ def test_the_hash_is_32_bit_fnv_1a() -> None:
     assert (fnv1a(""), fnv1a("a"), fnv1a("foobar")) == ("811c9dc5", "e40c292c", "bf9cf968")
 
 
-def test_r35_spellings_of_one_name_that_differ_in_unicode_form_are_kept_apart_and_stay_legal() -> None:
+def test_different_raw_texts_never_become_one_id_not_even_two_unicode_forms_of_a_name() -> None:
     composed, decomposed = "caf\u00e9-42", "cafe\u0301-42"
 
     ids = {Segment.sanitized(SegmentKind.AGENT, raw).id for raw in (composed, decomposed, f"{composed} ")}
