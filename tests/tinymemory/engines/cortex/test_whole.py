@@ -223,9 +223,19 @@ def test_no_malformed_answer_on_any_route_raises_anything_but_a_library_error(
 
 @pytest.mark.parametrize(
     "kind",
-    ["truncated_json", "not_json", "wrong_types", "no_event_id", "no_envelope", "no_data", "success_false", "html_502",
-     "close", "close_midway"],
-)  # fmt: skip
+    [
+        "truncated_json",
+        "not_json",
+        "wrong_types",
+        "no_event_id",
+        "no_envelope",
+        "no_data",
+        "success_false",
+        "html_502",
+        "close",
+        "close_midway",
+    ],
+)
 async def test_every_ready_made_answer_on_every_route_is_survived(
     server: CortexServer, connect: Connect, surface: Surface, kind: str
 ) -> None:
