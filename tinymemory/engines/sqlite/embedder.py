@@ -5,7 +5,7 @@ import hashlib
 import math
 import sys
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
@@ -67,11 +67,13 @@ _LONGEST = 100_000
 def _embedded(text: str) -> list[float]:
     counts = Counter(words(text[:_LONGEST]))
     # A vector is one large integer of 32-bit lanes, so that adding two is one addition and not 256.
-    total, weight = 0, 0
+    by_weight: defaultdict[int, int] = defaultdict(int)
+    weight = 0
     for word, count in counts.items():
         times = _weight(word, count)
-        total += times * _lanes(word)
+        by_weight[times] += _lanes(word)
         weight += times
+    total = sum(times * lanes for times, lanes in by_weight.items())
     lanes = array("I", total.to_bytes(_LANES * 4, sys.byteorder))
     components = [lane - weight * _BIAS for lane in lanes]
     length = math.sqrt(sum(component * component for component in components))

@@ -42,11 +42,14 @@ def register(connection: sqlite3.Connection, embedder: Embedder) -> int:
     return number
 
 
-def add(connection: sqlite3.Connection, piece: int, embedded: Embedded | None = None) -> None:
-    """Enter a new piece: with its vector, and as owed by every embedder that has not made one."""
-    connection.execute("INSERT INTO owed (embedder, piece) SELECT number, ? FROM embedders", (piece,))
-    if embedded is not None:
-        settle(connection, register(connection, embedded.embedder), [(piece, embedded.vector)])
+def add(connection: sqlite3.Connection, pieces: Sequence[int], embedded: Sequence[Embedded] = ()) -> None:
+    """Enter new pieces: with the vectors made, and as owed by every embedder that has made none."""
+    connection.executemany(
+        "INSERT INTO owed (embedder, piece) SELECT number, ? FROM embedders", [(piece,) for piece in pieces]
+    )
+    if embedded:
+        made = zip(pieces, (one.vector for one in embedded), strict=True)
+        settle(connection, register(connection, embedded[0].embedder), made)
 
 
 def owed(connection: sqlite3.Connection, embedder: int, limit: int) -> list[int]:
@@ -59,10 +62,16 @@ def owed(connection: sqlite3.Connection, embedder: int, limit: int) -> list[int]
 
 def settle(connection: sqlite3.Connection, embedder: int, made: Iterable[tuple[int, Vector]]) -> None:
     """Keep vectors that were owed; of a piece that is gone meanwhile, or done by another, nothing is kept."""
+    kept: list[tuple[int, Vector]] = []
     for piece, vector in made:
-        row = connection.execute("DELETE FROM owed WHERE embedder = ? AND piece = ?", (embedder, piece))
-        if row.rowcount and any(vector):
-            key = (piece, embedder)
-            connection.execute("INSERT INTO signatures VALUES (?, ?, ?)", (*key, vectors.signature(vector)))
-            kept = vectors.components(vector)
-            connection.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", (*key, kept, vectors.length(kept)))
+        taken = connection.execute("DELETE FROM owed WHERE embedder = ? AND piece = ?", (embedder, piece))
+        if taken.rowcount and any(vector):
+            kept.append((piece, vector))
+    connection.executemany(
+        "INSERT INTO signatures (piece, embedder, bits) VALUES (?, ?, ?)",
+        [(piece, embedder, vectors.signature(vector)) for piece, vector in kept],
+    )
+    connection.executemany(
+        "INSERT INTO vectors (piece, embedder, components, length) VALUES (?, ?, ?, ?)",
+        [(piece, embedder, *vectors.quantised(vector)) for piece, vector in kept],
+    )

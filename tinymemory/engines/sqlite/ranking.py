@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tinymemory.engines.sqlite import vectors
+from tinymemory.engines.sqlite import rows, vectors
 from tinymemory.engines.sqlite.index import Embedded, number_of
 from tinymemory.engines.sqlite.selection import Selection, instant
 from tinymemory.engines.sqlite.words import any_of
@@ -14,12 +14,13 @@ DEPTH = 1_000
 """How many pieces each ranking goes down; a fetch ends there."""
 
 _SHORT_LIST = 200
+"""How many vectors a hybrid fetch compares exactly; a fetch by vectors alone goes as deep as any."""
 _CONTEXT_WEIGHT = 0.5
 _FUSION = 60
 # What a turn lends to those behind it and before it: an answer often has no word of the question that
 # the turn before it repeats.
 _LENT_ONWARD, _LENT_BACK, _LENT_AS_FAR_AS = 0.4, 0.25, 2
-_LENDERS = 100
+_LENDERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,12 @@ def ranked(connection: sqlite3.Connection, query: Query, chosen: Selection) -> l
         case FetchMode.KEYWORD:
             found = _by_words(connection, query.text, chosen)
         case FetchMode.VECTOR:
-            found = _by_vector(connection, query.embedded, chosen)
+            found = _by_vector(connection, query.embedded, chosen, DEPTH)
         case FetchMode.HYBRID:
             by_words = _by_words(connection, query.text, chosen)
             found = _fused(
                 (_in_conversation(connection, by_words, chosen), 1.0),
-                (_by_vector(connection, query.embedded, chosen), _weight(query.embedded)),
+                (_by_vector(connection, query.embedded, chosen, _SHORT_LIST), _weight(query.embedded)),
             )
     return found if query.refers_to is None else _hinted(connection, query.refers_to, found)
 
@@ -61,7 +62,7 @@ def _by_words(connection: sqlite3.Connection, text: str, chosen: Selection) -> l
     expression = any_of(text)
     if expression is None:
         return []
-    rows = connection.execute(
+    scored = connection.execute(
         f"""
         SELECT i.number, p.number, bm25(words, 1.0, {_CONTEXT_WEIGHT}) AS score
         FROM words JOIN pieces p ON p.number = words.rowid JOIN items i ON i.number = p.item
@@ -70,7 +71,7 @@ def _by_words(connection: sqlite3.Connection, text: str, chosen: Selection) -> l
         """,
         (expression, *chosen.parameters),
     )
-    return _each_once(Found(item, piece, -score) for item, piece, score in rows)
+    return _each_once(Found(item, piece, -score) for item, piece, score in scored)
 
 
 def _in_conversation(
@@ -109,11 +110,13 @@ def _neighbours(
     )
 
 
-def _by_vector(connection: sqlite3.Connection, wanted: Embedded | None, chosen: Selection) -> list[Found]:
+def _by_vector(
+    connection: sqlite3.Connection, wanted: Embedded | None, chosen: Selection, depth: int
+) -> list[Found]:
     embedder = wanted and number_of(connection, wanted.embedder)
     if wanted is None or embedder is None or not any(wanted.vector):
         return []
-    rows = connection.execute(
+    signed = connection.execute(
         f"""
         SELECT i.number, p.number, s.bits
         FROM items i JOIN pieces p ON p.item = i.number JOIN signatures s ON s.piece = p.number
@@ -121,9 +124,9 @@ def _by_vector(connection: sqlite3.Connection, wanted: Embedded | None, chosen: 
         """,
         (embedder, *chosen.parameters),
     ).fetchall()
-    items = {piece: item for item, piece, _ in rows}
-    bits = ((piece, signature) for _, piece, signature in rows)
-    short = vectors.nearest(vectors.signature(wanted.vector), bits, _SHORT_LIST)
+    items = {piece: item for item, piece, _ in signed}
+    bits = ((piece, signature) for _, piece, signature in signed)
+    short = vectors.nearest(vectors.signature(wanted.vector), bits, depth)
     query = vectors.unit(wanted.vector)
     near: float = getattr(wanted.embedder, "near", 0.0)
     scored = [
@@ -141,11 +144,8 @@ def _weight(wanted: Embedded | None) -> float:
 def _components(
     connection: sqlite3.Connection, embedder: int, pieces: Sequence[int]
 ) -> Iterable[tuple[int, bytes, float]]:
-    marks = ", ".join("?" * len(pieces))
-    return connection.execute(
-        f"SELECT piece, components, length FROM vectors WHERE embedder = ? AND piece IN ({marks})",
-        (embedder, *pieces),
-    )
+    sql = f"SELECT piece, components, length FROM vectors WHERE embedder = {embedder} AND piece IN ({{}})"
+    return rows.by_chunks(connection, sql, pieces)
 
 
 def _fused(*rankings: tuple[list[Found], float]) -> list[Found]:
@@ -168,10 +168,7 @@ def _each_once(found: Iterable[Found]) -> list[Found]:
 
 
 def _hinted(connection: sqlite3.Connection, hint: TimeHint, found: list[Found]) -> list[Found]:
-    marks = ", ".join("?" * len(found))
-    rows = connection.execute(
-        f"SELECT number, observed_at FROM items WHERE number IN ({marks}) AND observed_at IS NOT NULL",
-        [one.item for one in found],
-    )
-    lifted = {number for number, at in rows if hint.covers(instant(at))}
+    sql = "SELECT number, observed_at FROM items WHERE observed_at IS NOT NULL AND number IN ({})"
+    dated = rows.by_chunks(connection, sql, [one.item for one in found])
+    lifted = {number for number, at in dated if hint.covers(instant(at))}
     return sorted(found, key=lambda one: one.item not in lifted)

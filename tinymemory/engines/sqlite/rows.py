@@ -98,8 +98,9 @@ def insert(connection: sqlite3.Connection, record: Record, layer: Layer, topic: 
     connection.executemany(
         "INSERT INTO tags (item, tag) VALUES (?, ?)", [(number, tag) for tag in dict.fromkeys(meta.tags)]
     )
-    for piece, vector in zip(record.pieces, record.vectors or [None] * len(record.pieces), strict=True):
-        index.add(connection, _insert_piece(connection, number, piece), vector)
+    index.add(
+        connection, [_insert_piece(connection, number, piece) for piece in record.pieces], record.vectors
+    )
     return number
 
 

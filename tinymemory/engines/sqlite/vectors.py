@@ -17,10 +17,11 @@ def signature(vector: Sequence[float]) -> bytes:
     return int(bits, 2).to_bytes((len(bits) + 7) // 8, "big")
 
 
-def components(vector: Sequence[float]) -> bytes:
-    """One signed byte a component, the largest being 127."""
-    largest = max(map(abs, vector)) or 1.0
-    return array("b", [round(127 * component / largest) for component in vector]).tobytes()
+def quantised(vector: Sequence[float]) -> tuple[bytes, float]:
+    """One signed byte a component, the largest being 127, and the length of what is kept."""
+    scale = 127 / (max(map(abs, vector)) or 1.0)
+    numbers = array("b", [round(component * scale) for component in vector])
+    return numbers.tobytes(), math.sqrt(sum(map(mul, numbers, numbers)))
 
 
 def nearest(wanted: bytes, candidates: Iterable[tuple[int, bytes]], limit: int) -> list[int]:
@@ -30,12 +31,6 @@ def nearest(wanted: bytes, candidates: Iterable[tuple[int, bytes]], limit: int) 
     if len(keyed) > limit:
         keyed.sort()
     return [key for _, key in keyed[:limit]]
-
-
-def length(kept: bytes) -> float:
-    """The length of a kept vector, which no vector of zeros has."""
-    numbers = array("b", kept)
-    return math.sqrt(sum(map(mul, numbers, numbers)))
 
 
 def product(wanted: Sequence[float], kept: bytes) -> float:
