@@ -26,7 +26,7 @@ SERVED = frozenset({Outcome.DONE, Outcome.STARTED, Outcome.SCHEDULED, Outcome.SK
 
 
 class FailureKind(StrEnum):
-    """What a failure means for its job, its tenant and its engine (spec of failures: docs/contract.md)."""
+    """What a failure means for its job, its tenant and its engine."""
 
     TRANSIENT = "transient"
     """`UnavailableError`: retry with backoff, counted; enough of them in a row open the profile's breaker."""
