@@ -11,6 +11,11 @@ from tinymemory.text import is_blank, trimmed
 
 _END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f]+[\"'\u201d\u2019)\]]*(?=\s)|\n+|\Z")
 _LEAST_WORDS = 3
+_GREETING = re.compile(
+    r"^(?:hello|hi|hey|dear|thanks|thank you|good (?:morning|afternoon|evening)|great|sorry|ok|okay|welcome)\b",
+    re.IGNORECASE,
+)
+_LONGEST_GREETING = 5
 
 _CUE = re.compile(
     r"\b(actually|correction|corrected|no longer|not any ?more|instead|changed?|now|moved|wrong|mistaken?|"
@@ -67,6 +72,8 @@ def replaces(newer: str, older: str) -> bool:
 
 def _says_something(sentence: str) -> bool:
     found = words(sentence)
+    if len(found) <= _LONGEST_GREETING and _GREETING.match(sentence):
+        return False
     # A language without spaces has one word a sentence.
     return len(found) >= _LEAST_WORDS or (not sentence.isascii() and len(sentence) > 2 * _LEAST_WORDS)
 

@@ -79,7 +79,7 @@ async def watched(path: Path) -> AsyncIterator[tuple[SqliteEngine, Watched]]:
 async def test_the_default_believes_first_sentences_and_statements(engine: SqliteEngine) -> None:
     await engine.store(document("# Refunds\n\nRefunds take five days. More follows."))
     await engine.store(turn("Hello!", 0))
-    await engine.store(turn("I am allergic to hazelnuts. Please note it.", 1))
+    await engine.store(turn("Hello, Ana Silva again. I am allergic to hazelnuts. Please note it.", 1))
     await engine.store(turn("Noted: no hazelnuts for you.", 2, role="assistant"))
     await engine.store(turn("Which day is my delivery?", 3))
 
