@@ -124,6 +124,6 @@ def test_the_tools_work_inside_a_runtime_and_a_refusal_is_text_for_its_model(nam
     lines = run(name).stdout.splitlines()
 
     assert any('"replayed":false' in line for line in lines)
-    assert any("`namespace` is fixed by the host" in line for line in lines)
+    assert any("`namespace` is no argument: the host fixes it" in line for line in lines)
     assert any('"text":"Maria wants refunds to her card."' in line for line in lines)
     assert lines[-1].endswith("To her card.")

@@ -55,7 +55,7 @@ def _ensure_nothing_host_fixed(tool: str, arguments: dict[object, Any]) -> None:
             members = cast("dict[object, Any]", value)
             fixed = next((key for key in HOST_FIXED if key in members), None)
             if fixed is not None:
-                raise InvalidRequestError(f"{tool}: `{fixed}` is fixed by the host and is no argument")
+                raise InvalidRequestError(f"{tool}: `{fixed}` is no argument: the host fixes it")
             waiting += members.values()
         elif isinstance(value, list | tuple):
             waiting += cast("list[Any]", value)

@@ -60,7 +60,7 @@ async def test_a_result_is_json_text_and_an_error_is_a_result_the_model_sees(too
 
     assert (json.loads(stored)["replayed"], failed) == (False, False)
     assert (refused, refusal) == (
-        "error: invalid request: memory_list: `namespace` is fixed by the host and is no argument",
+        "error: invalid request: memory_list: `namespace` is no argument: the host fixes it",
         True,
     )
     assert no_tool

@@ -232,7 +232,8 @@ async def test_r57_a_scope_in_the_arguments_is_refused_whatever_its_value_and_at
             arguments = with_key(TOOLS[tool], path, key, scope)
             # Before unknown keys: the model learns that it is the host's to say, not that it misspelt.
             arguments["unknown"] = 1
-            with pytest.raises(InvalidRequestError, match=rf"{tool}: `{key}` is fixed by the host"):
+            refusal = f"{tool}: `{key}` is no argument: the host fixes it"
+            with pytest.raises(InvalidRequestError, match=refusal):
                 await tools.placed_at(WRITER).call(tool, arguments)
     assert engine.calls == []
 
@@ -242,7 +243,7 @@ async def test_a_scope_inside_lists_in_objects_in_lists_is_refused(engine: Any, 
     for _ in range(5000):
         nested = [{"deeper": nested}]
 
-    with pytest.raises(InvalidRequestError, match="fixed by the host"):
+    with pytest.raises(InvalidRequestError, match="the host fixes it"):
         await tools.call("memory_list", {"filter": {"tags_any": nested}})
     assert engine.calls == []
 
