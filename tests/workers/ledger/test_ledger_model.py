@@ -309,7 +309,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.fail_with(lease, kind, None)
 
     @precondition(lambda self: any(job.state == "waiting" for job in self.jobs.values()))
-    @rule(kind=st.sampled_from((FailureKind.ATTEMPT, FailureKind.ATTEMPT, None)))
+    @rule(kind=st.sampled_from((FailureKind.ATTEMPT, None, None)))
     def whole_round(self, kind: FailureKind | None) -> None:
         """What is due runs, and all of it fails; None: every worker dies."""
         self.claim(6, begin=True)
