@@ -14,7 +14,7 @@ WHITE_SPACE = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 _SENTENCE_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)")
-_LIST_MARK = re.compile(r"\s*([-*+>]|\d+[.)])\s+")
+_LIST_MARK = re.compile(r"^\s*([-*+>]|\d+[.)])\s+")
 _HEADING = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$|^(?:.+\n)?[ \t]*(?:=+|-+)[ \t]*$", re.MULTILINE)
 
 

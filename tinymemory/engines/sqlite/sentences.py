@@ -12,7 +12,8 @@ from tinymemory.text import is_blank, trimmed
 _END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f]+[\"'\u201d\u2019)\]]*(?=\s)|\n+|\Z")
 _LEAST_WORDS = 3
 _GREETING = re.compile(
-    r"^(?:hello|hi|hey|dear|thanks|thank you|good (?:morning|afternoon|evening)|great|sorry|ok|okay|welcome)\b",
+    r"^(?:hello|hi|hey|dear|thanks|thank you|good (?:morning|afternoon|evening)|great|sorry|ok|okay|"
+    r"welcome)\b",
     re.IGNORECASE,
 )
 _LONGEST_GREETING = 5

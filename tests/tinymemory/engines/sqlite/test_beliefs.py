@@ -89,6 +89,13 @@ async def test_the_default_believes_first_sentences_and_statements(engine: Sqlit
     assert (receipt.built, receipt.scopes) == (2, 1)
 
 
+async def test_a_time_within_a_sentence_is_no_mark_of_a_list(engine: SqliteEngine) -> None:
+    await engine.store(document("1. It was down from 06:00 to 06:09. Then it ran."))
+    await build(engine)
+
+    assert await believed(engine) == ["It was down from 06:00 to 06:09."]
+
+
 async def test_a_second_build_builds_nothing(engine: SqliteEngine) -> None:
     await engine.store(document("Refunds take five days."))
     await build(engine)
