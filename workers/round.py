@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from tinymemory.engine import HealthState
 from tinymemory.jobs import BuildBeliefs
-from tinymemory.namespace import Namespace, Reach
+from tinymemory.namespace import Namespace, Reach, SegmentKind
 from tinymemory.query import ConsolidateRequest
 from workers.doorbell import Bell
 from workers.engines import EngineCache
@@ -22,7 +22,7 @@ from workers.intake import Intake
 from workers.ledger import JobState, Ledger, NewJob, Party, Probe
 from workers.redaction import Redactor
 from workers.routing import job_queues
-from workers.settings import WorkerSettings
+from workers.settings import DEFAULT_PROFILE, WorkerSettings
 
 HEALTH_SECONDS = 10.0
 """How long an engine may take to say how it is."""
@@ -178,15 +178,44 @@ class Round:
 
     async def _reconcile(self) -> list[str]:
         parties = await self._ledger.to_reconcile(_PARTIES, every=self._settings.sweep_interval / 2)
-        return await self._each(parties, self._enqueue_unbuilt)
+        errors = await self._each(parties, self._enqueue_unbuilt)
+        return errors + await self._restore()
+
+    async def _restore(self) -> list[str]:
+        """After the ledger was lost: enqueue what the engines of all tenants together say is unbuilt.
+
+        A new ledger knows no tenant to ask about.  An engine that keeps all tenants in one place can
+        be asked about all; which root each build belongs to follows from the standard layout.  A
+        factory makes engines of single tenants, and is not asked.
+        """
+        mark = f"{self._settings.key_prefix}known"
+        if self._settings.engine_factory is not None or await self._ledger.client.exists(mark):
+            return []
+        profiles = [DEFAULT_PROFILE, *self._settings.profiles]
+        errors = await self._each([Party("root", profile) for profile in profiles], self._enqueue_all_unbuilt)
+        if not errors:
+            await self._ledger.client.set(mark, "1")
+        return errors
+
+    async def _enqueue_all_unbuilt(self, everyone: Party) -> None:
+        async with self._engines.engine(everyone) as engine:
+            owed = await engine.unbuilt(Reach.subtree(Namespace.ROOT))
+        for request in owed:
+            await self._enqueue_missing(Party(str(layout_root(request.reach.at)), everyone.profile), request)
 
     async def _enqueue_unbuilt(self, party: Party) -> None:
         async with self._engines.engine(party) as engine:
             owed = await engine.unbuilt(Reach.subtree(Namespace.parse(party.root)))
         for request in owed:
-            for job in self._builds(party, request):
-                if (await self._ledger.status(job.key)).state in _REBUILT:
-                    await self._ledger.enqueue([job], by_host=False)
+            await self._enqueue_missing(party, request)
+
+    async def _enqueue_missing(self, party: Party, request: ConsolidateRequest) -> None:
+        builds = self._builds(party, request)
+        # An ingest's own build takes in what lies below its source, and serves this one too.
+        wider = self._builds(party, request.model_copy(update={"reach": Reach.subtree(request.reach.at)}))
+        states = {(await self._ledger.status(job.key)).state for job in (*builds, *wider)}
+        if states <= _REBUILT:
+            await self._ledger.enqueue(builds, by_host=False)
 
     def _builds(self, party: Party, request: ConsolidateRequest) -> list[NewJob]:
         return self._intake.new_jobs(BuildBeliefs(request), root=party.root, profile=party.profile)
@@ -207,3 +236,11 @@ class Round:
                 return None
 
         return [error for error in await asyncio.gather(*map(one, things)) if error is not None]
+
+
+def layout_root(at: Namespace) -> Namespace:
+    """The root of the standard layout this lies in: what is above its agent or source, else itself."""
+    for depth in range(at.depth - 1, -1, -1):
+        if at.segments[depth].kind in (SegmentKind.AGENT, SegmentKind.SOURCE):
+            return Namespace(at.segments[:depth])
+    return at

@@ -6,6 +6,11 @@ from collections.abc import Callable
 
 from harness import Live, build, ingest, until
 
+from tinymemory.engines.sqlite import SqliteEngine
+from tinymemory.layout import MemoryLayout
+from tinymemory.lifecycle import AgentMemory
+from tinymemory.namespace import Namespace, Reach
+from workers.identity import job_key
 from workers.ledger import JobState
 from workers.testing import RedisServer
 
@@ -87,3 +92,25 @@ async def test_a_beat_outlives_its_redis_and_schedules_again_when_all_of_it_is_g
 
     assert beat.is_running
     assert beat.terminate() == 0
+
+
+async def test_r44_what_a_lost_ledger_owed_is_built_when_the_engine_knows_of_it(live: MakeLive) -> None:
+    layer = live(engine_factory=None, engine="sqlite")
+    memory = AgentMemory(
+        SqliteEngine(layer.settings.data_dir / "memory.db"),
+        MemoryLayout(Namespace.parse("team:r44")),
+        "support",
+    )
+    async with memory.engine:
+        await memory.post_turn("thread", 0, "The office opens at nine.")
+        await layer.one(memory.history_build(), root="team:r44", delay=600.0)
+        layer.redis.flushall()
+
+        layer.programs.start_together(("worker",), ("beat",))
+        key = job_key("team:r44", "default", memory.history_build())
+
+        async def is_built() -> bool:
+            return await layer.state(key) is JobState.DONE
+
+        await until(is_built)
+        assert await memory.engine.unbuilt(Reach.subtree(memory.layout.root)) == []

@@ -1,8 +1,12 @@
 """What Flower is told: one row a run, from its beginning to how it ended."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# Celery ships no types.
+
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,17 +18,21 @@ MakeLive = Callable[..., Live]
 
 
 @contextmanager
-def watched(layer: Live) -> Iterator[Callable[[], dict[str, Any]]]:
+def watched(layer: Live) -> Generator[Callable[[], dict[str, Any]]]:
     """Rows by task id, kept as Flower keeps them, while the block runs."""
-    state: Any = layer.app.events.State()  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
-    connection: Any = layer.app.connection_for_read()  # pyright: ignore[reportUnknownMemberType]  # the same
-    receiver: Any = layer.app.events.Receiver(connection, handlers={"*": state.event})  # pyright: ignore[reportUnknownMemberType]  # the same
+    state: Any = layer.app.events.State()
+    connection: Any = layer.app.connection_for_read()
+    receiver: Any = layer.app.events.Receiver(connection, handlers={"*": state.event})
     connection.ensure_connection()
+
+    def snapshot() -> dict[str, Any]:
+        return state.freeze_while(lambda: dict(state.tasks.items()))
+
     # Its loop looks once a second whether it should stop.
     thread = threading.Thread(target=lambda: receiver.capture(wakeup=False), daemon=True)
     thread.start()
     try:
-        yield lambda: state.freeze_while(lambda: dict(state.tasks.items()))
+        yield snapshot
     finally:
         receiver.should_stop = True
         thread.join(20.0)
@@ -64,7 +72,7 @@ async def test_a_run_that_goes_again_is_a_row_in_retry_and_a_stale_doorbell_leav
             (doorbell,) = (await ledger.claim("tinymemory.ingest")).doorbells
             await ledger.drop(stale.key)
         for _ in range(2):
-            layer.app.send_task(  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+            layer.app.send_task(
                 "tinymemory.ingest_brain",
                 args=[doorbell.lease.key, doorbell.lease.token],
                 task_id=doorbell.lease.task_id,
@@ -92,7 +100,7 @@ async def test_a_doorbell_that_rings_twice_starts_one_run(shared: Live) -> None:
     assert detail is not None
     assert detail.run is not None
     lease = Lease(first.key, int(detail.run.rpartition(":")[2]))
-    shared.app.send_task(  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    shared.app.send_task(
         "tinymemory.build_beliefs",
         args=[lease.key, lease.token],
         task_id=lease.task_id,

@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from harness import Live, build, ingest, until
@@ -387,3 +388,44 @@ async def test_a_worker_that_starts_before_its_redis_waits_for_it(
     (enqueued,) = await layer.enqueue(ingest("late"), root="team:late")
     await layer.sweep()
     await layer.wait_over(enqueued.key)
+
+
+async def test_r03_a_worker_holds_nothing_of_what_waits(live: MakeLive) -> None:
+    layer = live()
+    worker = layer.programs.start("worker")
+    warm = await layer.one(ingest("warm"), root="team:warm")
+    await layer.sweep()
+    await layer.wait_over(warm.key)
+    before = _resident_bytes(worker.pid)
+
+    for n in range(5):
+        await layer.enqueue(
+            *(build(f"team:r03-{n}/agent:a{m}") for m in range(1000)), root=f"team:r03-{n}", delay=600.0
+        )
+        await layer.sweep()
+    report = await layer.sweep()
+    await asyncio.sleep(1.0)
+
+    assert report.claimed == 0
+    assert sum(layer.redis.llen(key) for key in layer.redis.keys("tinymemory.beliefs*")) == 0
+    assert _resident_bytes(worker.pid) - before < 20 * 1024 * 1024
+
+
+async def test_r13_a_stalled_broker_stalls_no_sweep(live: MakeLive) -> None:
+    layer = live()
+    await layer.one(ingest("stalled"), root="team:r13")
+    layer.redis.client_pause(30_000, all=False)
+
+    started = time.monotonic()
+    done = await asyncio.to_thread(layer.programs.run, "sweep")
+    layer.redis.client_unpause()
+
+    assert time.monotonic() - started < 25.0
+    assert done.returncode == 75
+    report = await layer.sweep()
+    assert report.published == 1
+
+
+def _resident_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024

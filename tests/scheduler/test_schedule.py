@@ -26,7 +26,7 @@ ZONES = [
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_the_nightly_build_comes_once_every_day_of_the_year(zone: str) -> None:
-    app = Celery(set_as_current=False)
+    app: Any = Celery(set_as_current=False)
     now = datetime(2026, 1, 1, tzinfo=UTC)
     app.conf.timezone = zone
     crontab: Any = beat_schedule(WorkerSettings.load(timezone=zone))["full_build"]["schedule"]
