@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from kombu.connection import Connection
 from pydantic import BaseModel, ConfigDict
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from tinymemory.engine import HealthState
 from tinymemory.errors import TinyMemoryError
@@ -78,23 +78,34 @@ def _redis_findings(client: Redis, settings: WorkerSettings) -> list[Finding]:
         info: dict[str, Any] = client.info()  # pyright: ignore[reportUnknownMemberType, reportAssignmentType]  # redis-py leaves **kwargs untyped
         seconds, microseconds = client.time()  # pyright: ignore[reportUnknownMemberType]  # the same
     except RedisError as error:
-        advice = "start Redis, or name another with TINYMEMORY_REDIS_URL"
-        return [_problem("redis", f"{name} does not answer ({type(error).__name__})", advice)]
-    skew = seconds + microseconds / 1e6 - time.time()
+        return [_problem("redis", *_why_redis_fails(error, name))]
     return [
         _ok("redis", f"{name} answers"),
-        *_redis_settings(info),
-        _ok("clock", f"{abs(skew):.1f} s from Redis's")
-        if abs(skew) <= MOST_SKEW_SECONDS
-        else _warning(
-            "clock",
-            f"{abs(skew):.0f} s from Redis's",
-            "set both by NTP: the ledger counts by Redis's clock alone, and what people read is this one",
-        ),
+        *server_findings(info),
+        clock_finding(seconds + microseconds / 1e6 - time.time()),
     ]
 
 
-def _redis_settings(info: dict[str, Any]) -> Iterator[Finding]:
+def _why_redis_fails(error: RedisError, name: str) -> tuple[str, str]:
+    if isinstance(error, AuthenticationError | NoPermissionError):
+        return f"{name} refuses the credential", "correct the user or password in TINYMEMORY_REDIS_URL"
+    return (
+        f"{name} does not answer ({type(error).__name__})",
+        "start Redis, or name another with TINYMEMORY_REDIS_URL",
+    )
+
+
+def clock_finding(skew: float) -> Finding:
+    """How many seconds Redis's clock is ahead of this machine's."""
+    found = f"{abs(skew):.1f} s from Redis's"
+    if abs(skew) <= MOST_SKEW_SECONDS:
+        return _ok("clock", found)
+    advice = "set both by NTP: the ledger counts by Redis's clock alone, and what people read is this one"
+    return _warning("clock", found, advice)
+
+
+def server_findings(info: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the server's INFO says of its version, and of whether it keeps what it is given."""
     version = str(info.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= OLDEST_REDIS:
         yield _ok("redis version", version)
@@ -159,6 +170,8 @@ async def _engine_finding(settings: WorkerSettings, profile: str) -> Finding:
         engine = await asyncio.to_thread(lambda: engine_maker(settings)(Party("root", profile)))
     except TinyMemoryError as error:
         return _problem(check, redactor.text(str(error)), "correct the settings the message names")
+    except Exception as error:  # a host's own factory may raise anything
+        return _problem(check, f"making it failed ({type(error).__name__})", "see TINYMEMORY_ENGINE_FACTORY")
     try:
         async with asyncio.timeout(_ANSWER_SECONDS * 2):
             health = await engine.health()
@@ -180,10 +193,11 @@ async def _engine_finding(settings: WorkerSettings, profile: str) -> Finding:
 async def _ledger_findings(settings: WorkerSettings) -> list[Finding]:
     async with open_ledger(settings) as ledger:
         stats = await ledger.stats()
-    return [*_stats_findings(stats), *_spool_findings(settings)]
+    return [*ledger_findings(stats), *_spool_findings(settings)]
 
 
-def _stats_findings(stats: StatsView) -> Iterator[Finding]:
+def ledger_findings(stats: StatsView) -> Iterator[Finding]:
+    """What is late, parked or given up."""
     age = stats.oldest_due_age_s or 0.0
     if age > LATE_SECONDS:
         found = f"the oldest of {stats.due} due jobs has been due for {age:.0f} s"

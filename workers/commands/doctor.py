@@ -23,8 +23,8 @@ def doctor(as_json: JsonOption = False) -> None:
     columns: list[Column[Finding]] = [
         Column("CHECK", lambda one: one.check),
         Column("", lambda one: Text(one.verdict.value, style=_COLOURS[one.verdict.value])),
-        Column("FOUND", lambda one: one.found),
-        Column("WHAT TO DO", lambda one: one.advice or ""),
+        Column("FOUND", lambda one: one.found, below=True),
+        Column("WHAT TO DO", lambda one: one.advice or "", below=True),
     ]
     if as_json:
         print_json(findings)

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 from redis.exceptions import RedisError
 
-from tinymemory.errors import UnavailableError
+from workers.access import in_words
 from workers.health import ensure_flower_well, ensure_well
-from workers.redaction import without_password
 from workers.settings import WorkerSettings
 
 
@@ -40,8 +39,6 @@ def health(part: PartArgument = Part.WORKER) -> None:
     try:
         lines = ensure_well(settings, [part.value])
     except RedisError as error:
-        raise UnavailableError(
-            f"the ledger at {without_password(settings.redis_url)} does not answer ({type(error).__name__})"
-        ) from error
+        raise in_words(error, settings) from error
     for line in lines:
         typer.echo(line)

@@ -199,11 +199,11 @@ def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
 
 _CONVERTED: list[Column[Any]] = [
     Column("FILE", lambda one: one.path),
-    Column("TITLE", lambda one: one.title or ""),
+    Column("TITLE", lambda one: one.title or "", below=True),
     Column("CHARACTERS", lambda one: str(one.characters), right=True),
 ]
 _FAILED: list[Column[Any]] = [
     Column("FILE", lambda one: one.path),
     Column("REASON", lambda one: one.reason or ""),
-    Column("WHAT IS WRONG", lambda one: one.error or ""),
+    Column("WHAT IS WRONG", lambda one: one.error or "", below=True),
 ]

@@ -1,8 +1,8 @@
 """`tinymemory jobs`: what is owed, what failed and why, and what to do about it."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
 import typer
@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tinymemory.errors import InvalidRequestError, NotFoundError
+from tinymemory.model import instant_text
 from tinymemory.namespace import Namespace
 from workers.access import open_ledger
 from workers.commands.output import (
@@ -183,7 +184,8 @@ def stats(
     if as_json:
         print_json(found)
     else:
-        console().print(_stats_view(found))
+        out = console()
+        out.print(_stats_view(found, width=out.width))
 
 
 @jobs.command()
@@ -194,15 +196,24 @@ def watch(
 ) -> None:
     """Follow the ledger live, until Ctrl-C."""
     place = _root(root)
+    out = console()
+
+    async def look(ledger: Ledger) -> RenderableType:
+        rows = await ledger.jobs(root=place, limit=limit)
+        summary = _stats_view(await _read_stats(ledger), width=out.width)
+        now = instant_text(datetime.now(UTC).replace(microsecond=0))
+        heading = Text(f"{now}  tinymemory jobs", style="dim")
+        return Group(heading, summary, Text(), table(rows, _JOB_COLUMNS, width=out.width))
 
     async def follow(ledger: Ledger) -> None:
-        with Live(console=console(), screen=False, auto_refresh=False) as live:
+        if not out.is_terminal or out.is_dumb_terminal:
+            # Nothing can be drawn over here: each look follows the one before.
             while True:
-                rows = await ledger.jobs(root=place, limit=limit)
-                heading = Text(f"{time.strftime('%H:%M:%S')}  tinymemory jobs", style="dim")
-                summary = _stats_view(await _read_stats(ledger))
-                listing = table(rows, _JOB_COLUMNS, width=live.console.width)
-                live.update(Group(heading, summary, Text(), listing), refresh=True)
+                out.print(await look(ledger), Text())
+                await asyncio.sleep(every)
+        with Live(console=out, auto_refresh=False) as live:
+            while True:
+                live.update(await look(ledger), refresh=True)
                 await asyncio.sleep(every)
 
     _with_ledger(follow)
@@ -276,7 +287,7 @@ def _spool(settings: WorkerSettings) -> Spool | None:
     return Spool(settings.spool_dir, limit=settings.spool_limit) if settings.spool_dir else None
 
 
-def _stats_view(found: Stats) -> RenderableType:
+def _stats_view(found: Stats, *, width: int) -> RenderableType:
     counts = Text("  ").join(
         Text.assemble((str(getattr(found, name)), "bold"), f" {name.removesuffix('_total')}")
         for name in ("waiting", "due", "queued", "running", "parked", "dead", "done_total", "retried_total")
@@ -285,7 +296,7 @@ def _stats_view(found: Stats) -> RenderableType:
     if found.oldest_due_age_s is not None:
         lines.append(Text(f"oldest due for {duration(found.oldest_due_age_s)}"))
     if found.breakers:
-        lines.append(table(found.breakers, _BREAKER_COLUMNS, width=200))
+        lines.append(table(found.breakers, _BREAKER_COLUMNS, width=width))
     if found.spool.lines:
         lines.append(Text(f"spool: {found.spool.lines} jobs in {found.spool.files} files", style="yellow"))
     return Group(*lines)
@@ -297,24 +308,24 @@ def _why(job: JobView | HistoryView) -> str:
 
 _JOB_COLUMNS: list[Column[JobView]] = [
     Column("KEY", lambda job: job.key),
-    Column("SCOPE", lambda job: job.scope),
+    Column("SCOPE", lambda job: job.scope, below=True),
     Column("STATE", lambda job: state_text(job.state)),
     Column("DUE", lambda job: ago(job.due_at)),
     Column("MERGED", lambda job: str(job.merged), right=True),
     Column("TRIES", lambda job: str(job.attempts), right=True),
-    Column("ERROR", _why),
+    Column("ERROR", _why, below=True),
 ]
 _DEAD_COLUMNS: list[Column[JobView]] = [
     Column("KEY", lambda job: job.key),
-    Column("SCOPE", lambda job: job.scope),
+    Column("SCOPE", lambda job: job.scope, below=True),
     Column("TRIES", lambda job: str(job.attempts), right=True),
     Column("LOST", lambda job: str(job.losses), right=True),
     Column("ENQUEUED", lambda job: ago(job.first_enqueued_at)),
-    Column("ERROR", _why),
+    Column("ERROR", _why, below=True),
 ]
 _HISTORY_COLUMNS: list[Column[HistoryView]] = [
     Column("KEY", lambda run: run.key),
-    Column("SCOPE", lambda run: run.scope),
+    Column("SCOPE", lambda run: run.scope, below=True),
     Column("OUTCOME", lambda run: state_text(run.outcome)),
     Column("BUILT", lambda run: "" if run.built is None else str(run.built), right=True),
     Column("STORED", lambda run: "" if run.stored is None else str(run.stored), right=True),
@@ -324,7 +335,7 @@ _HISTORY_COLUMNS: list[Column[HistoryView]] = [
     Column("RAN", lambda run: duration(run.ran_s), right=True),
     Column("LAG", lambda run: duration(run.lag_s), right=True),
     Column("FINISHED", lambda run: ago(run.finished_at)),
-    Column("ERROR", lambda run: f"into {run.into}" if run.into else _why(run)),
+    Column("ERROR", lambda run: f"into {run.into}" if run.into else _why(run), below=True),
 ]
 _ROOT_COLUMNS: list[Column[RootStats]] = [
     Column("ROOT", lambda one: one.root),
@@ -339,7 +350,7 @@ _BREAKER_COLUMNS: list[Column[BreakerView]] = [
     Column("PARKED", lambda one: str(one.parked), right=True),
     Column("SINCE", lambda one: ago(one.since)),
     Column("NEXT PROBE", lambda one: ago(one.next_probe_at)),
-    Column("REASON", lambda one: one.reason),
+    Column("REASON", lambda one: one.reason, below=True),
 ]
 _DETAIL_COLUMNS: list[Column[JobDetail]] = [
     Column("key", lambda job: job.key),

@@ -3,12 +3,12 @@
 import typer
 from redis.exceptions import RedisError
 
-from tinymemory.errors import ConfigError, UnavailableError
+from tinymemory.errors import ConfigError
 from tinymemory.exit import ExitCode
+from workers.access import in_words
 from workers.commands.output import JsonOption, console, print_json
 from workers.connection import sync_redis
 from workers.ledger import LedgerOptions, SyncLedger
-from workers.redaction import without_password
 from workers.settings import WorkerSettings
 from workers.spool import Spool
 
@@ -26,10 +26,7 @@ def replay(as_json: JsonOption = False) -> None:
     try:
         replayed = _opened(settings).replay(SyncLedger(client, LedgerOptions.from_settings(settings)).enqueue)
     except RedisError as error:
-        raise UnavailableError(
-            f"the ledger at {without_password(settings.redis_url)} does not answer "
-            f"({type(error).__name__}): the jobs stay in the spool"
-        ) from error
+        raise in_words(error, settings) from error
     finally:
         client.close()
     if replayed is None:
