@@ -4,8 +4,9 @@ Whatever a third party says may quote the request it refused, so every text from
 through a `Redactor` before the ledger, a log or a result sees it.
 """
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from urllib.parse import quote, unquote
 
@@ -58,8 +59,8 @@ class Redactor:
 
     @classmethod
     def from_settings(cls, settings: WorkerSettings) -> "Redactor":
-        """One that knows every secret of the settings."""
-        return cls(secrets_of(settings))
+        """One that knows every secret of the settings, and of the environment keys are read from."""
+        return cls(secrets_of(settings) | secrets_in(settings, os.environ))
 
     def text(self, text: str) -> str:
         """The text with `***` where a credential was; doing it twice changes nothing."""
@@ -90,6 +91,13 @@ def _engine_keys(profiles: Iterable[EngineSettings]) -> frozenset[str]:
         configured = MemoryConfig()  # whoever builds an engine says what is wrong
     named = (profile.get("key_env") for profile in profiles)
     return configured.keys(also=[name for name in named if isinstance(name, str)])
+
+
+def secrets_in(settings: WorkerSettings, environ: Mapping[str, str]) -> frozenset[str]:
+    """What the environment holds under a name like `…_API_KEY`, or one a profile's `key_env` names."""
+    named = {str(profile["key_env"]) for profile in settings.profiles.values() if "key_env" in profile}
+    found = (value for name, value in environ.items() if name in named or _NAMED.search(name))
+    return frozenset(value for value in found if len(value) >= _SHORT)
 
 
 def without_password(url: str) -> str:

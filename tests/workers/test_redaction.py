@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinymemory.errors import UnauthorizedError, UnavailableError
-from workers.redaction import MAX_MESSAGE, Redactor, secrets_of, without_password
+from workers.redaction import MAX_MESSAGE, Redactor, secrets_in, secrets_of, without_password
 from workers.settings import WorkerSettings
 
 
@@ -82,6 +82,13 @@ def test_every_secret_of_the_settings_is_known() -> None:
     )
 
     assert secrets_of(settings) == {"one1", "two2", "three3", "four4", "five5", "six6", "seven7"}
+
+
+def test_keys_that_are_read_from_the_environment_are_known() -> None:
+    settings = WorkerSettings(profiles={"hosted": {"engine": "cortexdb", "key_env": "HOSTED"}})
+    environ = {"TINYMEMORY_CORTEXDB_API_KEY": "k3y-one", "HOSTED": "k3y-two", "HOME": "/home/me"}
+
+    assert secrets_in(settings, environ) == {"k3y-one", "k3y-two"}
 
 
 def test_an_error_keeps_its_class_and_one_short_line_without_secrets() -> None:
