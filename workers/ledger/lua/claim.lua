@@ -15,7 +15,7 @@ if room <= 0 then return reply end
 
 -- Parties woken, parties looked at, and due jobs looked at for what a wide one covers: each bounds a call,
 -- and what it leaves is found by the next.  More wake than are needed, so that none sleeps on for long.
-local wakes, visits, fold_looks = 2 * room + 8, 2 * room + 64, 256
+local wakes, visits, fold_looks = room + 8, 2 * room + 64, 256
 local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
