@@ -19,7 +19,7 @@ import httpx
 from scripted_model import SCRIPT, scripted
 
 import tinymemory as tm
-from tinymemory.tools.adapters import answer_call, openai_tools
+from tinymemory.tools import answer_call, openai_tools
 from workers import MemoryJobs
 
 Message = dict[str, Any]

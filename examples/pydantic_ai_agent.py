@@ -15,7 +15,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tinymemory import MemoryTools, ReferenceEngine, ToolSpec
-from tinymemory.tools.adapters import answer_call
+from tinymemory.tools import answer_call
 
 
 def pydantic_ai_tools(tools: MemoryTools) -> list[Tool[Any]]:
