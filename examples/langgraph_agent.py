@@ -16,7 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from tinymemory import MemoryTools, ReferenceEngine, ToolSpec
-from tinymemory.tools.adapters import answer_call
+from tinymemory.tools import answer_call
 
 
 def langchain_tools(tools: MemoryTools) -> list[StructuredTool]:
