@@ -87,6 +87,7 @@ class SafeScheduler(RedBeatScheduler):
     def close(self) -> None:
         """Let another beat lead at once."""
         with contextlib.suppress(LockError, RedisError):
+            self._vitals.beat_ended()
             self._leadership.release()
         super().close()
 

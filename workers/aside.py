@@ -8,6 +8,8 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError
 
+from workers.redaction import Redactor
+
 KEPT = 100
 """Messages kept; what is older goes, and stays counted."""
 _MOST_CHARACTERS = 2000
@@ -18,15 +20,17 @@ log = logging.getLogger(__name__)
 class Aside:
     """A bounded list of undecodable messages in the ledger's Redis, the newest first."""
 
-    def __init__(self, client: Redis, *, key_prefix: str) -> None:
+    def __init__(self, client: Redis, *, key_prefix: str, redactor: Redactor | None = None) -> None:
         self._client = client
+        self._redactor = redactor or Redactor()
         self._key = f"{key_prefix}aside"
         self._count_key = f"{key_prefix}aside_total"
 
     def put(self, queue: str, reason: str, message: str) -> None:
         """Keep it.  A log line says that it was; its content stays in Redis, where the jobs are."""
         log.error("message_set_aside", extra={"queue": queue, "reason": reason})
-        record = json.dumps({"queue": queue, "reason": reason, "message": message[:_MOST_CHARACTERS]})
+        shown = self._redactor.text(message)[:_MOST_CHARACTERS]
+        record = json.dumps({"queue": queue, "reason": reason, "message": shown})
         try:
             with self._client.pipeline() as pipe:  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
                 pipe.lpush(self._key, record)

@@ -14,6 +14,7 @@ from kombu.connection import Connection
 from workers.app import runtimes
 from workers.aside import Aside
 from workers.connection import sync_redis
+from workers.redaction import Redactor
 from workers.settings import WorkerSettings
 from workers.transport import tolerate_garbage
 
@@ -36,7 +37,11 @@ class Consumer(consumer.Consumer):
         # they would greet the workers of every other app on the same broker.
         super().__init__(*args, **(kwargs | {"without_mingle": True, "without_gossip": True}))
         settings = WorkerSettings.load()
-        self._aside = Aside(sync_redis(settings.redis_url), key_prefix=settings.key_prefix)
+        self._aside = Aside(
+            sync_redis(settings.redis_url),
+            key_prefix=settings.key_prefix,
+            redactor=Redactor.from_settings(settings),
+        )
 
     def connection_for_read(self, heartbeat: float | None = None) -> Connection:
         """The link that messages arrive by."""

@@ -41,7 +41,11 @@ class Vitals:
 
     def beat_ticked(self, *, leads: bool) -> None:
         """A beat of this process is alive."""
-        self._say("beat", f"beat@{socket.gethostname()}:{os.getpid()}", leads=leads)
+        self._say("beat", _beat_name(), leads=leads)
+
+    def beat_ended(self) -> None:
+        """It ends as it should."""
+        self.ended("beat", _beat_name())
 
     def worker_ticked(self, name: str, *, queues: tuple[str, ...], stuck: bool) -> None:
         """A worker of this process has its broker, and its loop turns."""
@@ -79,3 +83,7 @@ class Vitals:
     def _now(self) -> float:
         seconds, microseconds = self._client.time()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
         return seconds + microseconds / 1e6
+
+
+def _beat_name() -> str:
+    return f"beat@{socket.gethostname()}:{os.getpid()}"

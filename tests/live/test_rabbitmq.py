@@ -65,11 +65,10 @@ async def test_what_nothing_can_decode_is_set_aside_and_the_worker_lives(layer: 
     aside = Aside(layer.redis, key_prefix=layer.settings.key_prefix)
     before = aside.total()
     with Connection(layer.settings.broker_url) as connection:
+        queue = "tinymemory.ingest"
         producer: Any = connection.Producer()  # pyright: ignore[reportUnknownMemberType]  # kombu ships no types
-        producer.publish(
-            b"\xff\xfe", routing_key="tinymemory.ingest", content_type="application/octet-stream"
-        )
-        producer.publish("[", routing_key="tinymemory.ingest", content_type="application/json")
+        producer.publish(b"\xff\xfe", routing_key=queue, content_type="application/octet-stream")
+        producer.publish("[", routing_key=queue, content_type="application/json")
         producer.publish(
             b"\x80",
             routing_key=queue,
