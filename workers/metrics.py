@@ -141,7 +141,7 @@ def _lane_metrics(lanes: list[LaneStats]) -> Iterator[Metric]:
         labels = (lane.queue, lane.profile)
         ended = lane.done_total + lane.retried_total + lane.dead_total
         runs.add_metric(labels, count_value=ended, sum_value=lane.run_ms_total / _MILLISECONDS)
-        lags.add_metric(labels, count_value=lane.claimed_total, sum_value=lane.lag_ms_total / _MILLISECONDS)
+        lags.add_metric(labels, count_value=lane.begun_total, sum_value=lane.lag_ms_total / _MILLISECONDS)
     yield runs
     yield lags
 
