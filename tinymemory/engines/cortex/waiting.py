@@ -34,7 +34,9 @@ class Waiter:
         if await self._found(event, look) is None:
             raise UnavailableError(
                 f"the event was accepted into {event.scope} but did not become readable within "
-                f"{self._timing.visibility_budget:g} s; calling it done would break read-after-write ({look})"
+                f"{self._timing.visibility_budget:g} s; calling it done would break read-after-write "
+                f"({look})",
+                retry_after=look.retry_after,
             ) from look.last_failure
 
     async def recovered(self, event: Event) -> str:
@@ -49,7 +51,8 @@ class Waiter:
         if found is None:
             raise UnavailableError(
                 f"the outcome of a write into {event.scope} is unknown: its claim was taken, and within "
-                f"{self._timing.visibility_budget:g} s the event was not found: {look}"
+                f"{self._timing.visibility_budget:g} s the event was not found: {look}",
+                retry_after=look.retry_after,
             ) from look.last_failure
         return found.id
 
@@ -96,6 +99,11 @@ class _Look:
         self.last_failure: UnavailableError | None = None
         self._is_it = is_it
         self._rides_out = rides_out
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds the last failure asked for: a wait that a rate limit used up is no fault of the write."""
+        return None if self.last_failure is None else self.last_failure.retry_after
 
     def __str__(self) -> str:
         counts = f"{self.polls} polls answered without it and {self.failures} failed"

@@ -337,6 +337,20 @@ async def test_the_message_counts_the_failures_too(server: CortexServer, connect
             await engine.store(LEARNING)
 
 
+@hosted_only
+async def test_a_wait_that_a_rate_limit_used_up_says_when_to_come_back(
+    server: CortexServer, connect: Connect
+) -> None:
+    server.knobs.arm_after_write = (10_000, 0)
+    server.knobs.rate_limit_headers = {"Retry-After": 0}
+
+    async with connect(server.url, timing=QUICK) as engine:
+        with pytest.raises(UnavailableError, match="did not become readable") as caught:
+            await engine.store(LEARNING)
+
+    assert caught.value.retry_after == 0.0
+
+
 async def test_recall_being_down_does_not_fail_a_store(server: CortexServer, connect: Connect) -> None:
     # §9 item 87
     for knob in ("recall_down", "refuse_recall"):
