@@ -24,6 +24,8 @@ class Endpoint:
     """Scheme, host and port: what a repr may show."""
     host: str
     """Host and port, for messages."""
+    hostname: str
+    """The host alone."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -51,6 +53,7 @@ class Endpoint:
             base=base if base.endswith("/") else base + "/",
             origin=f"{url.scheme}://{host}:{port}",
             host=url.netloc.decode("ascii"),
+            hostname=url.host,
         )
 
     @property

@@ -142,7 +142,7 @@ class CortexEngine(MemoryEngine):
             endpoint=at,
             credential=Credential(credential),
             timing=timing,
-            pool=Pool(is_encrypted=at.is_encrypted, timing=timing, transport=http),
+            pool=Pool(at, timing, http),
             pause=Pause(timing),
         )
         return cls(transport, HintGate(), Claims(), chunk_target)

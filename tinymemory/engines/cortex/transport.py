@@ -27,6 +27,8 @@ READ_ATTEMPTS = 3
 STATE_CHANGE_ATTEMPTS = 6
 """Of a read, while the server says that its authorization state is changing."""
 
+# In lower case, as default headers are, so that a host may put its own in place of the first two.
+_HEADERS = {"user-agent": "tinymemory", "accept": "application/json", "accept-encoding": "gzip"}
 # What httpx and the stack below it raise when an exchange comes to nothing.
 _FAULTS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, RuntimeError, ValueError)
 
@@ -77,7 +79,7 @@ class Transport:
             attempt += 1
 
     async def _attempt(self, call: Call) -> Any:
-        self.pool.client()  # a closed engine does not ask for its actor either
+        self.pool.ensure_open()  # a closed engine does not ask for its actor either
         actor = await self.actor.name(self._ask_whoami) if self.surface.whoami else None
         outcome = await self._exchange(call, {"X-Cortex-Actor": actor} if actor else {})
         if outcome.status in (401, 403):
@@ -104,30 +106,26 @@ class Transport:
         url, content = call.url(self.endpoint), call.content()
         await self.pause.over()
         token = await self.credential.token()
-        sent = {**headers, "Authorization": f"Bearer {token}"}
+        sent = self._headers(call, {**headers, "Authorization": f"Bearer {token}"})
         try:
-            request = self._request(call, url, content, sent)
             async with asyncio.timeout(self.timing.request_timeout) as deadline:
-                response = await self.pool.client().send(request, stream=True)
+                response = await self.pool.send(call.method, url, sent, content)
         except _FAULTS as fault:
-            self.pool.client()  # says so when the engine was closed meanwhile
+            self.pool.ensure_open()  # says so when the engine was closed meanwhile
             return _Outcome(error=self._no_response(fault, token))
         try:
             return await self._outcome(call, response, token, deadline.when())
         finally:
             await response.aclose()
 
-    def _request(
-        self, call: Call, url: str, content: bytes | None, headers: Mapping[str, str]
-    ) -> httpx.Request:
-        sent = {**self.headers, **headers, "Accept-Encoding": "gzip"}
-        if content is not None:
+    def _headers(self, call: Call, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+        sent = {**_HEADERS, **self.headers, **headers}
+        if call.body is not None:
             sent["Content-Type"] = "application/json"
         if call.claim is not None:
             sent["Idempotency-Key"] = call.claim
         # As bytes, because httpx would encode a value as ASCII.
-        raw = [(name.encode("ascii"), value.encode("latin-1")) for name, value in sent.items()]
-        return self.pool.client().build_request(call.method, url, content=content, headers=raw)
+        return [(name.encode("ascii"), value.encode("latin-1")) for name, value in sent.items()]
 
     async def _outcome(
         self, call: Call, response: httpx.Response, token: str, deadline: float | None

@@ -1,5 +1,6 @@
 """§9 items 6 to 14: the credential, default headers, cookies and redirects."""
 
+import asyncio
 import logging
 import pickle
 from collections.abc import Callable
@@ -243,3 +244,47 @@ async def test_a_closed_engine_says_so_and_closes_twice(server: CortexServer, co
     with pytest.raises(EngineError, match="closed"):
         await engine.with_default_headers({}).recall(RecallRequest(question="any"))
     assert not isinstance(EngineError("x"), UnavailableError)
+
+
+async def test_in_clear_text_no_proxy_of_the_environment_is_asked(
+    server: CortexServer, connect: Connect, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("no_proxy", "")
+
+    async with connect(server.url) as engine:
+        assert (await engine.health()).state == "ok"
+
+
+@pytest.mark.parametrize("spelling", ["http://127.0.0.1:{port}", "127.0.0.1:{port}"])
+async def test_over_tls_the_proxy_of_the_environment_carries_the_tunnel(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    asked: list[bytes] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+        writer.close()
+
+    listener = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    async with listener:
+        monkeypatch.setenv("https_proxy", spelling.format(port=listener.sockets[0].getsockname()[1]))
+        monkeypatch.setenv("no_proxy", "")
+        async with connect("https://cortex.example.com", TOKEN) as engine:
+            assert (await engine.health()).state == "degraded"
+
+    assert asked[0].startswith(b"CONNECT cortex.example.com:443")
+    assert not any(TOKEN.encode() in request for request in asked)
+
+
+async def test_a_proxy_that_cannot_be_used_is_a_configuration_error(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "gopher://127.0.0.1:70")
+    monkeypatch.setenv("no_proxy", "")
+
+    async with connect("https://cortex.example.com") as engine:
+        with pytest.raises(ConfigError, match="proxy"):
+            await engine.list(ListRequest(filter=ROOT_LEARNINGS))

@@ -311,5 +311,5 @@ async def test_many_calls_share_a_few_connections(server: CortexServer, engine: 
     for _ in range(50):
         await asyncio.gather(*(engine.list(ListRequest(filter=MetaFilter(reach=Reach()))) for _ in range(4)))
 
-    pool: Any = engine._transport.pool.client()._transport  # pyright: ignore[reportPrivateUsage]  # the connections httpx holds
+    pool: Any = engine._transport.pool._open  # pyright: ignore[reportPrivateUsage]  # the connections httpx holds
     assert 1 <= len(pool._pool.connections) <= 8
