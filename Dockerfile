@@ -18,7 +18,8 @@ COPY --from=build /opt/tinymemory /opt/tinymemory
 ENV PATH=/opt/tinymemory/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     TINYMEMORY_DATA_DIR=/data
-USER tinymemory
+# By number: an orchestrator that refuses root cannot look a name up.
+USER 10001
 WORKDIR /data
 VOLUME /data
 ENTRYPOINT ["tinymemory"]

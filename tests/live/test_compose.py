@@ -206,10 +206,8 @@ def test_all_services_together_become_healthy_and_run_a_job(stack: Stack) -> Non
         assert subprocess.run(["sh", "-c", asked], env=environ, timeout=30, check=False).returncode == 0
 
     with MemoryJobs(stack.settings) as jobs:
-        accepted = jobs.enqueue_sync(
-            IngestBrain([BrainDocument("pdf", "The deploy key is rotated each May.", title="Keys")]),
-            root="team:acme",
-        )
+        document = BrainDocument("pdf", "The deploy key is rotated each May.", title="Keys")
+        (accepted,) = jobs.enqueue_sync([IngestBrain([document])], root="team:acme")
         status = jobs.wait_sync(accepted, timeout=60)
     assert status.state is JobState.DONE
 
