@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tinymemory import ConfigError, EngineCredential, EngineSettings, MemoryConfig, ReferenceEngine
+from tinymemory import (
+    ConfigError,
+    EngineCredential,
+    EngineSettings,
+    MemoryConfig,
+    ReferenceEngine,
+    build_engine,
+)
 from tinymemory.testing import CortexServer, cortex_server
 
 KEY = "sk-very-secret"
@@ -277,3 +284,31 @@ def test_an_engine_without_a_key_needs_no_environment() -> None:
 async def hosted() -> Any:
     async with cortex_server(wire="hosted") as server:
         yield server
+
+
+def test_the_embedded_engine_takes_models_by_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_KEY", "sk-of-the-model")
+    settings = {
+        "path": str(tmp_path / "memory.db"),
+        "embedder": {"model": "small", "dimensions": 8, "endpoint": "http://127.0.0.1:1/v1"},
+        "distiller": {"model": "chat", "endpoint": "http://127.0.0.1:1/v1", "key_env": "MODEL_KEY"},
+    }
+
+    engine = build_engine("sqlite", settings)
+
+    assert "sk-of-the-model" not in repr(engine)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"embedder": {"model": "small"}}, "`dimensions`"),
+        ({"distiller": {"model": "chat", "key_env": "NO_SUCH_KEY"}}, "NO_SUCH_KEY"),
+        ({"distiller": {}}, "distiller.model"),
+    ],
+)
+def test_a_model_that_lacks_something_is_refused_by_name(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        build_engine("sqlite", settings)

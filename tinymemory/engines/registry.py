@@ -3,6 +3,7 @@
 This module imports an engine when it is asked for, so that none costs a process that does not use it.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any, TypeVar
 
 from tinymemory.engine import EngineDescriptor, MemoryEngine
 from tinymemory.engines.credential import EngineCredential, KeySource, key_variable
-from tinymemory.engines.settings import EngineSettings
+from tinymemory.engines.settings import EngineSettings, ModelSettings
 from tinymemory.errors import ConfigError
+from tinymemory.text import is_blank
 
 DEFAULT_DATABASE = Path(".tinymemory") / "memory.db"
 
@@ -110,9 +112,27 @@ def _sqlite() -> EngineDescriptor:
 
 
 def _build_sqlite(settings: EngineSettings, credential: EngineCredential | None) -> MemoryEngine:
-    from tinymemory.engines.sqlite import SqliteEngine
+    from tinymemory.engines.sqlite import ChatDistiller, OpenAiEmbedder, SqliteEngine
+    from tinymemory.engines.sqlite.openai import OPENAI
 
-    return SqliteEngine(settings.path or DEFAULT_DATABASE)
+    embedder = distiller = None
+    if (model := settings.embedder) is not None:
+        if model.dimensions is None:
+            raise ConfigError("`embedder` of the sqlite engine needs `dimensions`: its vectors' length")
+        base = model.endpoint or OPENAI
+        embedder = OpenAiEmbedder(model.model, model.dimensions, api_key=_key(model), base_url=base)
+    if (model := settings.distiller) is not None:
+        distiller = ChatDistiller(model.model, api_key=_key(model), base_url=model.endpoint or OPENAI)
+    return SqliteEngine(settings.path or DEFAULT_DATABASE, embedder=embedder, distiller=distiller)
+
+
+def _key(model: ModelSettings) -> str | None:
+    if model.key_env is None:
+        return None
+    key = os.environ.get(model.key_env, "")
+    if is_blank(key):
+        raise ConfigError(f"the model {model.model} needs a key: set {model.key_env}")
+    return key
 
 
 def _direct() -> EngineDescriptor:
@@ -152,7 +172,7 @@ def _endpoint(settings: EngineSettings, descriptor: EngineDescriptor) -> str:
 _OVER_HTTP = frozenset({"endpoint", "headers", "key_env"})
 _ENGINES: dict[str, _Entry] = {
     "reference": _Entry(_reference, _build_reference),
-    "sqlite": _Entry(_sqlite, _build_sqlite, frozenset({"path"})),
+    "sqlite": _Entry(_sqlite, _build_sqlite, frozenset({"path", "embedder", "distiller"})),
     "cortexdb": _Entry(_direct, _build_direct, _OVER_HTTP),
     "tinyhumans": _Entry(_hosted, _build_hosted, _OVER_HTTP),
 }

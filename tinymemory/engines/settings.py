@@ -15,6 +15,22 @@ _CREDENTIAL = re.compile(
 )
 
 
+class ModelSettings(Value):
+    """A model behind an OpenAI-compatible service, for what an embedded engine cannot do by itself.
+
+    Its key, when the service wants one, is in the environment variable that `key_env` names.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True, protected_namespaces=())
+
+    model: str
+    endpoint: str | None = Field(default=None, repr=False)
+    """The base of its routes, such as `http://127.0.0.1:11434/v1`; unset, OpenAI's."""
+    key_env: str | None = None
+    dimensions: int | None = Field(default=None, ge=1)
+    """The length of an embedding model's vectors; a chat model has none."""
+
+
 class EngineSettings(Value):
     """The settings of one engine; each takes only some of them and refuses the others.
 
@@ -31,6 +47,10 @@ class EngineSettings(Value):
     """The environment variable that holds the key; unset, `TINYMEMORY_<ENGINE>_API_KEY`."""
     path: Path | None = None
     """The file of an embedded engine."""
+    embedder: ModelSettings | None = None
+    """What makes an embedded engine's vectors; unset, a local one that needs nothing."""
+    distiller: ModelSettings | None = None
+    """What builds an embedded engine's beliefs; unset, one that quotes and calls no model."""
 
     @classmethod
     def parse(
