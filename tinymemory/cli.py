@@ -31,9 +31,13 @@ class _Group(TyperGroup):
             raise typer.Exit(ExitCode.BROKEN_PIPE) from None
 
 
-def build_app() -> typer.Typer:
-    """The command line with the commands of every part that is installed."""
-    parts, missing = _parts()
+def build_app(command: str | None = None) -> typer.Typer:
+    """The command line with the commands of every part that is installed.
+
+    Given a command that is a part of its own, that part alone: an MCP client that starts
+    `tinymemory mcp` need not wait for the job layer to be imported.
+    """
+    parts, missing = _parts(command)
     app = typer.Typer(
         cls=_Group,
         help="The long-term memory of AI agents, and the workers that do its slow work.",
@@ -51,7 +55,7 @@ def build_app() -> typer.Typer:
 def main() -> None:
     """Run the command of this process's arguments and exit with its code."""
     try:
-        build_app()()
+        build_app(next((word for word in sys.argv[1:] if not word.startswith("-")), None))()
     finally:
         try:
             sys.stdout.flush()
@@ -67,10 +71,12 @@ def _top(
         raise typer.Exit
 
 
-def _parts() -> tuple[list[typer.Typer], list[str]]:
+def _parts(command: str | None) -> tuple[list[typer.Typer], list[str]]:
     parts: list[typer.Typer] = []
     missing: list[str] = []
-    for entry in sorted(entry_points(group=COMMAND_GROUP), key=lambda entry: entry.name):
+    entries = entry_points(group=COMMAND_GROUP)
+    alone = entries.select(name=command) if command else ()
+    for entry in sorted(alone or entries, key=lambda entry: entry.name):
         try:
             parts.append(entry.load())
         except ModuleNotFoundError as error:
