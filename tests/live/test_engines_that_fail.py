@@ -73,6 +73,8 @@ async def test_r48_rate_limits_with_a_time_to_come_back_kill_no_document(live: M
 
     assert {status.state for status in statuses} == {JobState.DONE}
     assert layer.stub.calls("store", "UnavailableError"), "the limit was never met"
+    async with layer.ledger() as ledger:
+        assert (await ledger.stats()).throttled_total > 0
 
 
 async def test_r52_a_hopeless_document_does_not_hold_up_a_hundred_good_ones(shared: Live) -> None:
@@ -184,9 +186,8 @@ async def test_r26_one_sweep_drains_a_backlog_of_many_rounds(live: MakeLive) -> 
         await layer.enqueue(*(build(f"{root}/agent:a{n}") for n in range(30)), root=root)
     layer.programs.start("worker", "-c", "4")
 
-    report = await layer.sweep()
+    await layer.sweep()
 
-    assert report.claimed == 10
     await until(lambda: len(layer.stub.calls(what="end")) == 300)
 
 
