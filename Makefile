@@ -16,7 +16,7 @@ demo: $(VENV)/.demo ## The main job, end to end, on the embedded default; DEMO_A
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: $(VENV)/.dev ## The whole suite, against servers it starts itself
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## Style, types, imports and generated pages
 	$(BIN)/ruff check .

@@ -8,6 +8,17 @@ from redis.asyncio import Redis
 
 from workers.testing import RedisServer
 
+PROCESSES = ("live", "chaos", "browser", "workers/cortex")
+"""Folders whose tests run worker processes and wait for them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests of worker processes in one of xdist's processes, beside all others in the rest."""
+    folders = [Path(__file__).parent / name for name in PROCESSES]
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker(pytest.mark.xdist_group("processes"))
+
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
