@@ -46,6 +46,10 @@ _COUNTERS: dict[str, tuple[str, Callable[[LaneStats], float]]] = {
     "tinymemory_jobs_claimed": ("Claims.", lambda lane: lane.claimed_total),
     "tinymemory_jobs_done": ("Runs that did what there was to do.", lambda lane: lane.done_total),
     "tinymemory_jobs_retried": ("Runs that failed and go again.", lambda lane: lane.retried_total),
+    "tinymemory_jobs_throttled": (
+        "Of the retried: runs whose engine said when to come back.",
+        lambda lane: lane.throttled_total,
+    ),
     "tinymemory_jobs_lost": ("Runs whose worker fell silent.", lambda lane: lane.lost_total),
     "tinymemory_jobs_folded": ("Builds a wider one covered.", lambda lane: lane.folded_total),
     "tinymemory_jobs_cancelled": ("Jobs dropped.", lambda lane: lane.cancelled_total),

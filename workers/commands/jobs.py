@@ -21,6 +21,7 @@ from workers.commands.output import (
     LimitOption,
     RootOption,
     YesOption,
+    age,
     ago,
     confirm,
     console,
@@ -193,6 +194,7 @@ def watch(
     root: RootOption = None,
     limit: LimitOption = 20,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="An array a look, each in a line.")] = False,
 ) -> None:
     """Follow the ledger live, until Ctrl-C."""
     place = _root(root)
@@ -206,6 +208,9 @@ def watch(
         return Group(heading, summary, Text(), table(rows, _JOB_COLUMNS, width=out.width))
 
     async def follow(ledger: Ledger) -> None:
+        while as_json:
+            print_json(await ledger.jobs(root=place, limit=limit))
+            await asyncio.sleep(every)
         if not out.is_terminal or out.is_dumb_terminal:
             # Nothing can be drawn over here: each look follows the one before.
             while True:
@@ -288,9 +293,12 @@ def _spool(settings: WorkerSettings) -> Spool | None:
 
 
 def _stats_view(found: Stats, *, width: int) -> RenderableType:
+    names = ("waiting", "due", "queued", "running", "parked", "dead", "done_total", "retried_total")
+    # Only when there are any: most engines never say it.
+    names += ("throttled_total",) if found.throttled_total else ()
     counts = Text("  ").join(
         Text.assemble((str(getattr(found, name)), "bold"), f" {name.removesuffix('_total')}")
-        for name in ("waiting", "due", "queued", "running", "parked", "dead", "done_total", "retried_total")
+        for name in names
     )
     lines: list[RenderableType] = [counts]
     if found.oldest_due_age_s is not None:
@@ -311,6 +319,7 @@ _JOB_COLUMNS: list[Column[JobView]] = [
     Column("SCOPE", lambda job: job.scope, below=True),
     Column("STATE", lambda job: state_text(job.state)),
     Column("DUE", lambda job: ago(job.due_at)),
+    Column("AGE", lambda job: age(job.first_enqueued_at)),
     Column("MERGED", lambda job: str(job.merged), right=True),
     Column("TRIES", lambda job: str(job.attempts), right=True),
     Column("ERROR", _why, below=True),

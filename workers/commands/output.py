@@ -103,6 +103,11 @@ def ago(at: datetime | None, *, now: datetime | None = None) -> str:
     return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
 
 
+def age(since: datetime) -> str:
+    """How long ago an instant is, as a span."""
+    return duration(max(0.0, (datetime.now(UTC) - since).total_seconds()))
+
+
 def duration(seconds: float | None) -> str:
     """A span with one unit: `0.2s`, `14s`, `5m`, `3h`, `2d`."""
     if seconds is None:

@@ -32,8 +32,10 @@ def up(
             show_default="half of build_delay",
         ),
     ] = None,
-    pool: Annotated[str, typer.Option(help="threads, prefork or solo.")] = "threads",
-    concurrency: Annotated[int, typer.Option(min=1, help="Jobs the worker runs at once.")] = 8,
+    pool: Annotated[str, typer.Option("--pool", "-P", help="threads, prefork or solo.")] = "threads",
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", min=1, help="Jobs the worker runs at once.")
+    ] = 8,
     flower_port: Annotated[int, typer.Option(min=1, max=65535, help="Where Flower listens.")] = (
         DEFAULT_FLOWER_PORT
     ),

@@ -128,7 +128,7 @@ def stats(calls: Transitions) -> Plan[StatsView]:
     every = yield from lanes(calls)
     ages = [lane.oldest_due_age_s for lane in every if lane.oldest_due_age_s is not None]
     summed = ("waiting", "due", "queued", "running", "parked", "dead")
-    totals = ("done_total", "retried_total", "dead_total", "merged_total")
+    totals = ("done_total", "retried_total", "throttled_total", "dead_total", "merged_total")
     open_ones: list[BreakerView] = yield breakers(calls)
     return StatsView(
         **{name: sum(getattr(lane, name) for lane in every) for name in (*summed, *totals)},

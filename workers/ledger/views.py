@@ -1,6 +1,6 @@
 """What hosts and operators read from the ledger; the field names are public."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Self
 
@@ -118,6 +118,8 @@ class StatsView(BaseModel):
     """None when nothing is due."""
     done_total: int
     retried_total: int
+    throttled_total: int
+    """Of the retried: those that were told when to come back, uncounted as attempts."""
     dead_total: int
     merged_total: int
     breakers: list[BreakerView]
@@ -148,6 +150,8 @@ class LaneStats:
     done_total: int = 0
     """started, scheduled and skipped included."""
     retried_total: int = 0
+    throttled_total: int = 0
+    """Of the retried: those whose engine said when to come back."""
     lost_total: int = 0
     folded_total: int = 0
     cancelled_total: int = 0
@@ -172,9 +176,12 @@ class RootStats(BaseModel):
     oldest_due_age_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class JobStatus:
-    """Where a job is, followed through what it was merged or folded into."""
+    """Where a job is, followed through what it was merged or folded into.
+
+    Prints as its state, and equals its state's name: `status == "waiting"`.
+    """
 
     key: JobKey
     """The job that covers the one asked for: itself, unless it was folded."""
@@ -185,6 +192,22 @@ class JobStatus:
     """Every enqueue before then is served by a run that succeeded; None when none did."""
     run: str | None
     """`<key>:<token>` of the run in flight, else of the last one that succeeded."""
+
+    def __str__(self) -> str:
+        return self.state.value
+
+    def __eq__(self, other: object) -> bool:
+        match other:
+            case JobStatus():
+                return astuple(self) == astuple(other)
+            case str():
+                return self.state == other
+            case _:
+                return NotImplemented
+
+    def __hash__(self) -> int:
+        # The state's: what equals must hash alike.
+        return hash(self.state)
 
     @property
     def is_over(self) -> bool:

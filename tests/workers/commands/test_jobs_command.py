@@ -46,6 +46,7 @@ STATS_FIELDS = {
     "oldest_due_age_s",
     "done_total",
     "retried_total",
+    "throttled_total",
     "dead_total",
     "merged_total",
     "breakers",

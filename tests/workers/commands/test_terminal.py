@@ -1,6 +1,7 @@
 """The commands as people meet them: in a real terminal, wide and narrow, and at the end of a pipe."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,7 +66,7 @@ def test_at_eighty_columns_a_key_is_whole_and_what_has_no_room_is_below_it(keys:
 
     lines = terminal.screen.splitlines()
     assert code == 0
-    assert lines[0].split() == ["KEY", "STATE", "DUE", "MERGED", "TRIES"]
+    assert lines[0].split() == ["KEY", "STATE", "DUE", "AGE", "MERGED", "TRIES"]
     assert lines[1].startswith(f"{keys.parked}  parked")
     assert lines[2:4] == [
         "  team:gamma/agent:parked [conversation]",
@@ -120,6 +121,19 @@ def test_what_touches_many_asks_and_does_nothing_without_a_yes(
         assert terminal.end() == 0
     after = operator.json("jobs", "stats")
     assert [after[name] for name in counted] != [before[name] for name in counted]
+
+
+def test_watch_tells_a_script_an_array_a_look(keys: Any) -> None:
+    with subprocess.Popen(
+        [*TINYMEMORY, "jobs", "watch", "--every", "0.1", "--json"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        looks = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+
+    assert [[job["key"] for job in look] for look in looks] == [[keys.parked, keys.waiting]] * 2
+    assert code == 130
 
 
 def test_one_job_named_by_its_key_is_dropped_without_a_question(operator: Any, keys: Any) -> None:

@@ -211,8 +211,8 @@ async def test_views_have_the_field_names_operators_script_against(ledger: Ledge
         "finished_at error into"
     )
     stats = (
-        "waiting due queued running parked dead oldest_due_age_s done_total retried_total dead_total "
-        "merged_total breakers"
+        "waiting due queued running parked dead oldest_due_age_s done_total retried_total throttled_total "
+        "dead_total merged_total breakers"
     )
     await ledger.enqueue([a_build()])
 

@@ -82,6 +82,7 @@ if kind == "transient" or kind == "throttled" then
 end
 
 if kind ~= "throttled" and attempts >= max_attempts then return give_up() end
+if kind == "throttled" then count_total("throttled", job.queue, job.profile) end
 local pause = math.max(retry_after, math.floor(random * math.min(cap, base * 2 ^ (attempts - 1))))
 return keep("waiting", next_series(job, false, max_wait), {
   attempts = kind == "throttled" and attempts - 1 or attempts, nb = now + pause,
