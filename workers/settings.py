@@ -153,7 +153,7 @@ class WorkerSettings(BaseSettings):
     def _iana(cls, zone: str) -> str:
         try:
             ZoneInfo(zone)
-        except (ValueError, OSError):
+        except (KeyError, ValueError, OSError):
             raise ValueError("is no IANA time zone, such as Europe/Vienna") from None
         return zone
 
