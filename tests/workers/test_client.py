@@ -259,6 +259,19 @@ async def test_every_state_is_an_answer_of_its_own(jobs: MemoryJobs, sync_ledger
     assert seen == ["waiting", "queued", "running", "done", "dead", "cancelled", "unknown"]
 
 
+async def test_a_status_prints_as_its_state_and_equals_its_name(jobs: MemoryJobs) -> None:
+    async with jobs:
+        handle = await jobs.enqueue(build(), root=ROOT)
+        status, again = await jobs.status(handle), await jobs.status(handle)
+
+    assert (str(status), status) == ("waiting", "waiting")
+    assert status in ("waiting", "queued")
+    assert status == again
+    assert status != "done"
+    assert status != 1
+    assert hash(status) == hash("waiting")
+
+
 async def test_a_wait_ends_with_the_run_and_names_it(jobs: MemoryJobs, sync_ledger: SyncLedger) -> None:
     async with jobs:
         handle = await jobs.enqueue(build(), root=ROOT, delay=0)
