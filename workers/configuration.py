@@ -15,6 +15,7 @@ from typing import Any
 from kombu.entity import Exchange, Queue
 
 from tinymemory.errors import ConfigError
+from workers.broker import kombu_broker
 from workers.doorbell import PUBLISH_RETRIES
 from workers.routing import CONTROL_QUEUE, MAX_PRIORITY, PRIORITY_STEPS, all_queues
 from workers.settings import WorkerSettings
@@ -30,7 +31,7 @@ _ASKED = ("-Pprefork", "--pool=prefork", ("-P", "prefork"), ("--pool", "prefork"
 def celery_configuration(settings: WorkerSettings) -> dict[str, Any]:
     """Every Celery setting that is not Celery's default."""
     return {
-        "broker_url": settings.broker_url,
+        "broker_url": kombu_broker(settings.broker_url).url,
         "broker_transport_options": _transport_options(settings),
         "broker_connection_timeout": CONNECT_SECONDS,
         "broker_connection_retry": True,
@@ -115,6 +116,7 @@ def _transport_options(settings: WorkerSettings) -> dict[str, Any]:
     if not settings.redis_is_broker:
         return {"confirm_publish": True, "confirm_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
     return {
+        **kombu_broker(settings.broker_url).options,
         "visibility_timeout": settings.visibility_timeout or max(HOUR, 2 * settings.job_timeout),
         "priority_steps": list(PRIORITY_STEPS),
         "queue_order_strategy": "priority",

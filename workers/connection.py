@@ -37,7 +37,7 @@ def sync_redis(url: str, *, timeout: float | None = DEFAULT_TIMEOUT) -> SyncRedi
         ConfigError: The URL is malformed.
     """
     options: dict[str, Any] = {**_options(url, timeout), "retry": Retry(NoBackoff(), 0)}
-    if (watched := _watched(url)) is not None:
+    if (watched := watched_by(url)) is not None:
         sentinel = Sentinel(watched.hosts, sentinel_kwargs=options | watched.sentinel)
         return sentinel.master_for(watched.master, SyncRedis, **(options | watched.redis))  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
     try:
@@ -51,7 +51,7 @@ def sync_redis(url: str, *, timeout: float | None = DEFAULT_TIMEOUT) -> SyncRedi
 def async_redis(url: str, *, timeout: float | None = DEFAULT_TIMEOUT) -> Redis:
     """As `sync_redis`, for one event loop."""
     options: dict[str, Any] = {**_options(url, timeout), "retry": AsyncRetry(NoBackoff(), 0)}
-    if (watched := _watched(url)) is not None:
+    if (watched := watched_by(url)) is not None:
         sentinel = AsyncSentinel(watched.hosts, sentinel_kwargs=options | watched.sentinel)
         return sentinel.master_for(watched.master, Redis, **(options | watched.redis))  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
     try:
@@ -81,7 +81,9 @@ def _sentinels(pool: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class Watched:
+    """Sentinels, the name of the master they watch, and what each kind of client is told."""
+
     hosts: list[tuple[str, int]]
     master: str
     redis: dict[str, Any]
@@ -110,7 +112,12 @@ def _ensure_options(pool: Any) -> None:
     pool.connection_class(**pool.connection_kwargs)
 
 
-def _watched(url: str) -> _Watched | None:
+def watched_by(url: str) -> Watched | None:
+    """What a `sentinel://` URL says; None for any other.
+
+    Raises:
+        ConfigError: It is malformed.
+    """
     scheme, _, rest = url.partition("://")
     if scheme != "sentinel":
         return None
@@ -129,7 +136,7 @@ def _watched(url: str) -> _Watched | None:
             "`redis_url` names sentinels: add the master's name, as in sentinel://host:26379/0?master=name"
         )
     secure = {"ssl": True} if query.get("ssl", "").lower() in ("1", "true", "yes") else {}
-    return _Watched(
+    return Watched(
         hosts,
         master,
         {**_credential(credential), **secure, "db": _database(split.path)},

@@ -15,6 +15,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from tinymemory.engine import HealthState
 from tinymemory.errors import TinyMemoryError
 from workers.access import open_ledger
+from workers.broker import kombu_broker
 from workers.connection import sync_redis
 from workers.factory import engine_maker
 from workers.ledger import Party, StatsView
@@ -123,10 +124,15 @@ def server_findings(info: Mapping[str, Any]) -> Iterator[Finding]:
         yield _problem("redis persistence", "no append-only file", advice)
 
 
+def _broker_connection(settings: WorkerSettings) -> Connection:
+    broker = kombu_broker(settings.broker_url)
+    return Connection(broker.url, transport_options=broker.options, connect_timeout=int(_ANSWER_SECONDS))
+
+
 def _broker_finding(settings: WorkerSettings) -> Finding:
     name = without_password(settings.broker_url)
     try:
-        with Connection(settings.broker_url, connect_timeout=int(_ANSWER_SECONDS)) as connection:  # pyright: ignore[reportUnknownVariableType]  # kombu ships no types
+        with _broker_connection(settings) as connection:  # pyright: ignore[reportUnknownVariableType]  # kombu ships no types
             connection.ensure_connection(max_retries=1, timeout=_ANSWER_SECONDS)  # pyright: ignore[reportUnknownMemberType]  # the same
     except Exception as error:  # each transport has exceptions of its own
         advice = "start the broker, or name another with TINYMEMORY_BROKER_URL"

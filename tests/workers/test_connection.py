@@ -1,5 +1,6 @@
 """Every form of `redis_url` the settings accept, against real servers."""
 
+import asyncio
 import contextlib
 import shutil
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu.connection import Connection
 from redis import Redis
 
 from tinymemory.errors import ConfigError, UnavailableError
@@ -17,6 +19,7 @@ from tinymemory.jobs import BuildBeliefs
 from tinymemory.namespace import Reach
 from tinymemory.query import ConsolidateRequest
 from workers import EnqueueState, MemoryJobs, WorkerSettings
+from workers.broker import kombu_broker
 from workers.connection import async_redis, sync_redis
 from workers.embedded import free_port, redis_executable
 from workers.testing import RedisServer
@@ -31,6 +34,18 @@ async def enqueue_both_ways(url: str) -> None:
         awaited = await jobs.enqueue(BUILD, root="team:acme")
         plain = jobs.enqueue_sync(BUILD, root="team:acme")
     assert [awaited.state, plain.state] == [EnqueueState.NEW, EnqueueState.MERGED]
+    await asyncio.to_thread(carry_a_message, WorkerSettings.load(redis_url=url))
+
+
+def carry_a_message(settings: WorkerSettings) -> None:
+    """The same address is the broker's, unless there is another."""
+    broker = kombu_broker(settings.broker_url)
+    connection: Any = Connection(broker.url, transport_options=broker.options)
+    with connection, connection.SimpleQueue("doorbells") as queue:
+        queue.put("ring")
+        message = queue.get(timeout=10)
+        message.ack()
+    assert message.payload == "ring"
 
 
 def command(server: RedisServer, *words: str) -> None:
@@ -72,6 +87,14 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
     path = Path(f"/tmp/tinymemory-{free_port()}.sock")
     with RedisServer(tmp_path, "--unixsocket", str(path)):
         await enqueue_both_ways(f"unix://{path}?db=1")
+
+
+async def test_a_unix_socket_behind_a_password(tmp_path: Path) -> None:
+    path = Path(f"/tmp/tinymemory-{free_port()}.sock")
+    with RedisServer(tmp_path, "--unixsocket", str(path)) as server:
+        command(server, "CONFIG", "SET", "requirepass", PASSWORD)
+
+        await enqueue_both_ways(f"unix://:{QUOTED}@{path}?db=1")
 
 
 @pytest.fixture
