@@ -1,6 +1,7 @@
-"""White space is Unicode's White_Space property, no more and no less."""
+"""White space is Unicode's White_Space property, no more and no less; first sentences are of the prose."""
 
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -55,12 +56,44 @@ def test_a_trimmed_text_starts_and_ends_with_something_else(text: str) -> None:
         ('He said "no." Then left.', 'He said "no."'),
         ("no end\n\nsecond paragraph.", "no end"),
         ("## Only a heading", "Only a heading"),
+        ("# Kit\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\nIt cools. Fast.", "It cools."),
+        ("a | b\n--- | ---\n1 | 2\n\nIt cools.", "It cools."),
+        ("| only | cells |", "only   cells"),
+        ("```\nrun. now.\n```\nRun it daily.", "Run it daily."),
+        ("~~~\nnever closed. at all", "never closed."),
+        ("<!-- draft. -->\n[![build](x.svg)](y)\n\nIt builds.", "It builds."),
+        ("---\r\ntitle: Policy. Old.\r\n---\r\n# Policy\r\n\r\nPay now.\r\n", "Pay now."),
+        ("* * *\n\n- [x] Pay now.", "Pay now."),
         (" \n\u3000", None),
         ("", None),
     ],
 )
 def test_the_first_sentence_is_that_of_the_prose(text: str, sentence: str | None) -> None:
     assert first_sentence(text, limit=240) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Supplier guide\n\nFish is delivered\ndaily. So is milk.", "Fish is delivered daily."),
+        ("Guide\n\nby Ann Lee\n\nFish is fresh.", "Fish is fresh."),
+        ("Fish is fresh.\n\nMilk is too.", "Fish is fresh."),
+        ("Only a title", "Only a title"),
+        ("Title\n\nanother", "Title"),
+    ],
+)
+def test_a_title_line_is_no_prose(text: str, sentence: str) -> None:
+    assert first_sentence(text, limit=240, is_titled=True) == sentence
+
+
+def test_no_text_takes_long() -> None:
+    for part in ("|", "<!--", "```\n", "- ", "-", "=", "* * * ", "#", "a|\n-|", "![", "---\na:\n", ". "):
+        text = part * (200_000 // len(part))
+
+        started = time.process_time()
+        first_sentence(text, limit=240, is_titled=True)
+
+        assert time.process_time() - started < 2, part
 
 
 @given(st.text(), st.integers(1, 50))

@@ -252,7 +252,7 @@ def _fact(source: _Stored) -> Learning | None:
 def _first_words(item: Item) -> str | None:
     match item:
         case Document():
-            return first_sentence(item.body.text or "", limit=_LONGEST_SENTENCE)
+            return first_sentence(item.body.text or "", limit=_LONGEST_SENTENCE, is_titled=True)
         case Conversation():
             said = next((turn.text for turn in item.turns if turn.role is Role.USER), "")
             return first_sentence(said, limit=_LONGEST_SENTENCE)

@@ -77,7 +77,7 @@ class ExtractiveDistiller:
 def _statements(item: Item) -> list[str]:
     match item:
         case Document():
-            sentence = first_sentence(item.body.text or "", limit=_LONGEST)
+            sentence = first_sentence(item.body.text or "", limit=_LONGEST, is_titled=True)
             return [sentence] if sentence else []
         case Conversation():
             users = [turn.text for turn in item.turns if turn.role is Role.USER]
