@@ -1,5 +1,6 @@
 """Making vectors: for what is stored, for what is asked, and for what was left owed."""
 
+import asyncio
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ class Embedding:
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database = database
         self._embedder = embedder
+        self._asked: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Embedded]] = {}
 
     @property
     def is_local(self) -> bool:
@@ -27,9 +29,14 @@ class Embedding:
         return isinstance(self._embedder, HashedEmbedder)
 
     async def query(self, text: str) -> Embedded:
-        """The vector of a question."""
-        (vector,) = await self._vectors([text])
-        return vector
+        """The vector of a question; those who ask the same at once, as a pack's sections do, share it."""
+        key = asyncio.get_running_loop(), text
+        task = self._asked.get(key)
+        if task is None:
+            task = self._asked[key] = asyncio.create_task(self._vector(text))
+            task.add_done_callback(lambda task: self._answered(key, task))
+        # Who goes away does not take the vector from the others.
+        return await asyncio.shield(task)
 
     async def completed(self, records: Sequence[Record]) -> list[Record]:
         """The records with the vectors of their pieces."""
@@ -59,6 +66,15 @@ class Embedding:
         made = await self._vectors(list(owed.values()))
         pairs = [(piece, one.vector) for piece, one in zip(owed, made, strict=True)]
         await self._database.write(lambda connection: index.settle(connection, number, pairs))
+
+    async def _vector(self, text: str) -> Embedded:
+        (vector,) = await self._vectors([text])
+        return vector
+
+    def _answered(self, key: tuple[asyncio.AbstractEventLoop, str], task: "asyncio.Task[Embedded]") -> None:
+        del self._asked[key]
+        if not task.cancelled():
+            task.exception()  # seen, should nobody be left to hear of it
 
     async def _vectors(self, texts: Sequence[str]) -> list[Embedded]:
         made = await self._embedder.embed(texts) if texts else []

@@ -270,8 +270,10 @@ class SqliteEngine(MemoryEngine):
     async def _query(self, text: str, mode: FetchMode, refers_to: TimeHint | None = None) -> Query:
         if mode is FetchMode.KEYWORD:
             return Query(text, mode, refers_to=refers_to)
+        # Asked first: there the reads of one pack, which begin together, meet.
+        embedded = await self._embedding.query(text)
         await self._embedding.settle(MOST_SETTLED_BY_A_READ)
-        return Query(text, mode, await self._embedding.query(text), refers_to)
+        return Query(text, mode, embedded, refers_to)
 
 
 def _insert_all(connection: sqlite3.Connection, records: Sequence[Record]) -> set[str]:

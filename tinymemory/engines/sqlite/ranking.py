@@ -1,8 +1,9 @@
 """Ranking: which pieces a query finds, by words, by vectors, and by both."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tinymemory.engines.sqlite import rows, vectors
 from tinymemory.engines.sqlite.index import Embedded, number_of
@@ -15,6 +16,9 @@ DEPTH = 1_000
 
 _SHORT_LIST = 200
 """How many vectors a hybrid fetch compares exactly; a fetch by vectors alone goes as deep as any."""
+_ENOUGH = 50
+_LIGHT = 0.5
+"""Where words find as many items as are enough, an embedder of a lesser weight looks at these alone."""
 _CONTEXT_WEIGHT = 0.5
 _FUSION = 60
 # What a turn lends to those behind it and before it: an answer often has no word of the question that
@@ -33,8 +37,7 @@ class Query:
     refers_to: TimeHint | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):  # a tuple, because a fetch makes thousands
     """An item, by the best of its pieces."""
 
     item: int
@@ -51,10 +54,9 @@ def ranked(connection: sqlite3.Connection, query: Query, chosen: Selection) -> l
             found = _by_vector(connection, query.embedded, chosen, DEPTH)
         case FetchMode.HYBRID:
             by_words = _by_words(connection, query.text, chosen)
-            found = _fused(
-                (_in_conversation(connection, by_words, chosen), 1.0),
-                (_by_vector(connection, query.embedded, chosen, _SHORT_LIST), _weight(query.embedded)),
-            )
+            by_words = _in_conversation(connection, by_words, chosen)
+            by_vector = _beside(connection, query.embedded, chosen, by_words)
+            found = _fused((by_words, 1.0), (by_vector, _weight(query.embedded)))
     return found if query.refers_to is None else _hinted(connection, query.refers_to, found)
 
 
@@ -101,13 +103,26 @@ def _neighbours(
         f"""
         SELECT n.number, i.number, (SELECT min(p.number) FROM pieces p WHERE p.item = i.number),
             i.first_turn - n.first_turn
-        FROM items n JOIN items i ON i.thread_id = n.thread_id
+        FROM items n CROSS JOIN items i ON i.thread_id = n.thread_id
             AND i.first_turn BETWEEN n.first_turn - {_LENT_AS_FAR_AS} AND n.first_turn + {_LENT_AS_FAR_AS}
             AND i.first_turn <> n.first_turn AND i.namespace = n.namespace
         WHERE n.number IN ({marks}) AND n.kind = 'conversation' AND i.kind = 'conversation' AND {chosen.sql}
         """,
         (*lenders, *chosen.parameters),
     )
+
+
+def _beside(
+    connection: sqlite3.Connection, wanted: Embedded | None, chosen: Selection, by_words: Sequence[Found]
+) -> list[Found]:
+    """What vectors rank beside the words.
+
+    Those of little weight lift nothing that no word found over what many words did: where words found
+    enough they only compare the best of that, and the rest of the selection is not looked at.
+    """
+    if len(by_words) >= _ENOUGH and _weight(wanted) < _LIGHT:
+        return _compared(connection, wanted, {one.piece: one.item for one in by_words[:_ENOUGH]})
+    return _by_vector(connection, wanted, chosen, _SHORT_LIST)
 
 
 def _by_vector(
@@ -127,11 +142,21 @@ def _by_vector(
     items = {piece: item for item, piece, _ in signed}
     bits = ((piece, signature) for _, piece, signature in signed)
     short = vectors.nearest(vectors.signature(wanted.vector), bits, depth)
+    return _compared(connection, wanted, {piece: items[piece] for piece in short})
+
+
+def _compared(
+    connection: sqlite3.Connection, wanted: Embedded | None, items: Mapping[int, int]
+) -> list[Found]:
+    """The items of these pieces that are near enough, the nearest first."""
+    embedder = wanted and number_of(connection, wanted.embedder)
+    if wanted is None or embedder is None or not any(wanted.vector):
+        return []
     query = vectors.unit(wanted.vector)
     near: float = getattr(wanted.embedder, "near", 0.0)
     scored = [
         Found(items[piece], piece, vectors.product(query, kept) / length)
-        for piece, kept, length in _components(connection, embedder, short)
+        for piece, kept, length in _components(connection, embedder, list(items))
     ]
     scored.sort(key=lambda one: (-one.score, one.piece))
     return _each_once(one for one in scored if one.score > near)

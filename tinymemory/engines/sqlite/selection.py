@@ -107,14 +107,20 @@ def _within_reach(reach: Reach) -> Selection:
     if reach.at.is_root:
         return Selection("1", ())
     below = _at_or_below("namespace", str(reach.at), "/")
-    return Selection(f"({nodes.sql} OR {below.sql})", nodes.parameters + below.parameters)
+    return (
+        below
+        if not reach.inherit
+        else Selection(f"({nodes.sql} OR {below.sql})", nodes.parameters + below.parameters)
+    )
 
 
 def _at_or_below(column: str, path: str, separator: str) -> Selection:
     # `LIKE` would read `%`, `_` and case its own way; a range compares bytes, as Python does here.
     after = chr(ord(separator) + 1)
-    sql = f"(i.{column} = ? OR (i.{column} > ? AND i.{column} < ?))"
-    return Selection(sql, (path, path + separator, path + after))
+    # The first two comparisons are the whole range of it, which an index can seek; the others leave out
+    # what a lesser character than the separator follows.
+    sql = f"(i.{column} >= ? AND i.{column} < ? AND (i.{column} = ? OR i.{column} >= ?))"
+    return Selection(sql, (path, path + after, path, path + separator))
 
 
 def _any_of(column: str, values: Sequence[object], *, table: str = "i") -> Selection:

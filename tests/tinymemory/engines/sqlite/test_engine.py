@@ -285,6 +285,27 @@ async def test_a_filter_by_path_reads_no_wildcards(engine: SqliteEngine) -> None
     assert [hit.text for hit in page.items] == ["one"]
 
 
+async def test_a_filter_by_path_takes_what_matches_and_no_neighbour(engine: SqliteEngine) -> None:
+    for path in ("/a", "/a/", "/a/b", "/a-b", "/a.md", "/a0", "/A/b"):
+        await engine.store(learning(f"at {path}", file_path=path))
+
+    for prefix in ("/a", "/a/"):
+        page = await engine.list(ListRequest(filter=MetaFilter(file_path=prefix)))
+
+        assert [hit.text for hit in page.items] == ["at /a", "at /a/", "at /a/b"]
+
+
+async def test_hashed_vectors_find_what_is_misspelt_where_words_find_little(engine: SqliteEngine) -> None:
+    await engine.store_many([learning(f"parcel number {number} is late") for number in range(80)])
+    await engine.store(learning("the refund policy"))
+
+    late = await engine.fetch(FetchRequest(query="late refnd polcy", mode=FetchMode.HYBRID, limit=100))
+    misspelt = await found(engine, "refnd polcy", FetchMode.HYBRID)
+
+    assert len(late.hits) == 80
+    assert misspelt[0] == "the refund policy"
+
+
 async def test_turns_keep_their_time_and_tools(engine: SqliteEngine) -> None:
     item = Conversation.model_validate(
         {

@@ -24,6 +24,7 @@ from tinymemory import (
     FetchMode,
     FetchRequest,
     ForgetTarget,
+    HolisticRecall,
     InsufficientCreditsError,
     InvalidRequestError,
     Learning,
@@ -31,12 +32,14 @@ from tinymemory import (
     NotFoundError,
     OpenAiEmbedder,
     Reach,
+    ScopeSection,
     SqliteEngine,
     TinyMemoryError,
     UnauthorizedError,
     UnavailableError,
     UnreachableError,
     WaitFor,
+    holistic_recall,
 )
 
 EVERYWHERE = Reach.subtree(Namespace.ROOT)
@@ -132,6 +135,31 @@ async def test_a_services_vectors_find_what_shares_no_word(service: Service, pat
     route, authorization, body = service.calls[0]
     assert (route, authorization) == ("/v1/embeddings", f"Bearer {KEY}")
     assert body == {"model": "tiny", "input": ["a dog", "an oak", "a car"], "encoding_format": "float"}
+
+
+async def test_the_sections_of_a_pack_ask_for_the_querys_vector_once(service: Service, path: Path) -> None:
+    service.answer = vectors
+    async with SqliteEngine(path, embedder=OpenAiEmbedder("tiny", 4, base_url=service.url)) as engine:
+        await engine.store(Learning(text="a dog"))
+        pack = await holistic_recall(
+            engine, HolisticRecall([ScopeSection("One"), ScopeSection("Two")], "pets")
+        )
+
+    assert pack.refs
+    assert len(service.calls) == 2
+
+
+async def test_the_query_of_a_fetch_that_is_given_up_still_serves_others(
+    service: Service, path: Path
+) -> None:
+    service.answer = vectors
+    async with SqliteEngine(path, embedder=OpenAiEmbedder("tiny", 4, base_url=service.url)) as engine:
+        await engine.store(Learning(text="a dog"))
+        given_up, kept = (asyncio.create_task(found(engine, "pets")) for _ in range(2))
+        await asyncio.sleep(0)
+        given_up.cancel()
+
+        assert await kept == ["a dog"]
 
 
 async def test_an_accepted_item_waits_for_no_service_and_gets_its_vector_later(
