@@ -1,7 +1,7 @@
 """The long-term memory of an AI agent, as a library: values in, values out.
 
-Engines other than the reference are imported when they are first named, so that none costs a process
-that does not use it.
+Engines other than the reference, and the conversion of files, are imported when they are first named,
+so that none costs a process that does not use it.
 """
 
 from importlib import import_module
@@ -114,7 +114,11 @@ from tinymemory.recall import (
 )
 
 if TYPE_CHECKING:
-    from tinymemory.engines.cortex import CortexEngine
+    # Not in `__all__`: an import of all names has to work without the extra.
+    from tinymemory.documents import Converters as Converters
+    from tinymemory.documents import RawDocument as RawDocument
+    from tinymemory.documents import brain_document as brain_document
+    from tinymemory.engines.cortex import BearerSource, CortexEngine, Timing
     from tinymemory.engines.sqlite import (
         ChatDistiller,
         Distiller,
@@ -136,6 +140,7 @@ __all__ = [
     "Answer",
     "BackgroundJob",
     "BackgroundRunner",
+    "BearerSource",
     "BeliefsRequest",
     "Brain",
     "BrainBatch",
@@ -227,6 +232,7 @@ __all__ = [
     "StoreReceipt",
     "ThreadWindow",
     "TimeHint",
+    "Timing",
     "TinyMemoryError",
     "ToolCallRef",
     "ToolScope",
@@ -246,8 +252,9 @@ __all__ = [
     "parse_job",
 ]
 
-_ENGINES = {
-    "CortexEngine": "tinymemory.engines.cortex",
+_ON_DEMAND = {
+    **dict.fromkeys(("BearerSource", "CortexEngine", "Timing"), "tinymemory.engines.cortex"),
+    **dict.fromkeys(("Converters", "RawDocument", "brain_document"), "tinymemory.documents"),
     **dict.fromkeys(
         (
             "Distiller",
@@ -264,9 +271,16 @@ _ENGINES = {
         "tinymemory.engines.sqlite",
     ),
 }
+_EXTRAS = {"tinymemory.documents": "documents"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ENGINES:
-        return getattr(import_module(_ENGINES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _ON_DEMAND[name]
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if module not in _EXTRAS:
+            raise
+        raise ConfigError(f"{name} needs {error.name}: pip install 'tinymemory[{_EXTRAS[module]}]'") from None

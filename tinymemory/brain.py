@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.engine import MAX_STORE_MANY, MemoryEngine, WaitFor
 from tinymemory.errors import UnsupportedError
 from tinymemory.items import Document, StoreReceipt

@@ -143,9 +143,9 @@ class _Item(Value):
 class Document(_Item):
     """A text with a title: a page, a file, a note."""
 
-    type: Literal["document"] = "document"
+    type: Literal["document"] = Field(default="document", kw_only=True)
     title: str | None = None
-    body: Annotated[DocumentBody, BeforeValidator(_body)]
+    body: Annotated[DocumentBody, BeforeValidator(_body)]  # pyright: ignore[reportGeneralTypeIssues]  # the order of the JSON
     """A plain string is taken as its text."""
     mime: str | None = None
     meta: MemoryMeta = MemoryMeta()
@@ -177,7 +177,7 @@ class Document(_Item):
 class Conversation(_Item):
     """Turns of one thread, in order."""
 
-    type: Literal["conversation"] = "conversation"
+    type: Literal["conversation"] = Field(default="conversation", kw_only=True)
     turns: tuple[Turn, ...]
     meta: MemoryMeta = MemoryMeta()
 
@@ -208,7 +208,7 @@ class Conversation(_Item):
 class Learning(_Item):
     """One statement worth keeping.  JSON calls its `learning_kind` `kind`; the constructor takes either."""
 
-    type: Literal["learning"] = "learning"
+    type: Literal["learning"] = Field(default="learning", kw_only=True)
     text: str
     learning_kind: LearningKind = Field(default=LearningKind.FACT, alias="kind")
     confidence: Float32 = 0.8

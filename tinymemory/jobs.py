@@ -4,23 +4,21 @@ Their JSON is frozen: a queue may hold what another version, or another language
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.errors import InvalidRequestError
-from tinymemory.model import Positional, parse
+from tinymemory.model import Value, parse
 from tinymemory.namespace import Namespace, Reach
 from tinymemory.query import ConsolidateRequest
 
 
-class BuildBeliefs(Positional):
+class BuildBeliefs(Value):
     """Build beliefs from what a reach holds."""
 
-    in_order: ClassVar = ("request",)
-
-    job: Literal["build_beliefs"] = "build_beliefs"
+    job: Literal["build_beliefs"] = Field(default="build_beliefs", kw_only=True)
     request: ConsolidateRequest
 
     if TYPE_CHECKING:
@@ -46,12 +44,10 @@ class BuildBeliefs(Positional):
             raise InvalidRequestError(f"the build of {reach.at}{upward} is outside its root {root}")
 
 
-class IngestBrain(Positional):
+class IngestBrain(Value):
     """Store documents in the brain, then build the beliefs of their sources."""
 
-    in_order: ClassVar = ("documents",)
-
-    job: Literal["ingest_brain"] = "ingest_brain"
+    job: Literal["ingest_brain"] = Field(default="ingest_brain", kw_only=True)
     documents: tuple[BrainDocument, ...]
 
     if TYPE_CHECKING:

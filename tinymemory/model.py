@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     SerializerFunctionWrapHandler,
     TypeAdapter,
@@ -30,14 +31,43 @@ VALUE = ConfigDict(
 T = TypeVar("T")
 
 
-class Value(BaseModel):
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(Field,))
+class _InOrder(type(BaseModel)):
+    """Lets the fields of a model be given without their names, in order, as a dataclass does."""
+
+    if not TYPE_CHECKING:
+        # Here and not in an `__init__`, which pydantic would call for each value it reads as well.
+        def __call__(cls, /, *given: Any, **named: Any) -> Any:
+            if not given:
+                return super().__call__(**named)
+            if len(given) > len(cls.in_order):
+                raise TypeError(f"{cls.__name__} takes {len(cls.in_order)} values, not {len(given)}")
+            ordered = dict(zip(cls.in_order, given, strict=False))
+            aliases = {cls.model_fields[name].alias for name in ordered}
+            if twice := (ordered.keys() | aliases) & named.keys():
+                raise TypeError(f"{cls.__name__} got {min(twice)} twice")
+            return super().__call__(**ordered, **named)
+
+
+class Value(BaseModel, metaclass=_InOrder):
     """Base of every model at a border.
 
-    Its JSON leaves out what is unset, and of `omitted_when_empty` what holds its default.
+    Its fields may be given in order, without their names; what tells it from others in JSON (`type`,
+    `job`) only by name.  Its JSON leaves out what is unset, and of `omitted_when_empty` what holds its
+    default.
     """
 
     model_config = VALUE
+    in_order: ClassVar[tuple[str, ...]] = ()
+    """The fields that may be given without their names; all of them, where a class does not say."""
     omitted_when_empty: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the order from the fields where the class does not say."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "in_order" not in vars(cls):
+            cls.in_order = tuple(name for name, field in cls.model_fields.items() if not field.kw_only)
 
     @model_serializer(mode="wrap")
     def _without_unset(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -55,33 +85,13 @@ class Value(BaseModel):
             raise InvalidRequestError("a text holds a lone surrogate, which is not Unicode") from error
 
     def _is_default(self, name: str) -> bool:
-        return getattr(self, name) == _default(type(self), name)
+        return getattr(self, name) == _default(type(self), name)  # pyright: ignore[reportArgumentType]  # it takes the class for a value of it
 
 
 @cache
 def _default(kind: type[Value], name: str) -> Any:
     # Kept, because every id and every stored turn asks for it several times.
     return kind.model_fields[name].get_default(call_default_factory=True)
-
-
-class Positional(Value):
-    """A value whose first fields may be given without their names; each class declares its signature.
-
-    The signature is for type checkers: at run time data from outside comes through here too, and a
-    missing field has to be a validation error and not a `TypeError`.
-    """
-
-    in_order: ClassVar[tuple[str, ...]]
-
-    if not TYPE_CHECKING:
-
-        def __init__(self, /, *given: Any, **named: Any) -> None:
-            if len(given) > len(self.in_order):
-                raise TypeError(f"{type(self).__name__} takes {len(self.in_order)} values, not {len(given)}")
-            ordered = dict(zip(self.in_order, given, strict=False))
-            if twice := ordered.keys() & named.keys():
-                raise TypeError(f"{type(self).__name__} got {min(twice)} twice")
-            super().__init__(**ordered, **named)
 
 
 def parse(kind: type[T] | TypeAdapter[T], data: Any, *, what: str) -> T:

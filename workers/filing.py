@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import watchfiles
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.documents import Converters, DocumentError, RawDocument, brain_document
 from tinymemory.documents.scrub import Mark, scrub
 from tinymemory.errors import InvalidRequestError

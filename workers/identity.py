@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.errors import InvalidRequestError
 from tinymemory.jobs import BackgroundJob, BuildBeliefs, IngestBrain
 from tinymemory.layout import MemoryLayout

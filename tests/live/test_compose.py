@@ -16,7 +16,7 @@ import pytest
 import yaml
 from programs import Program, Programs
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.jobs import IngestBrain
 from workers.client import MemoryJobs
 from workers.embedded import free_port

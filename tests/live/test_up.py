@@ -15,7 +15,7 @@ import httpx
 import pytest
 from programs import Program, Programs
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.jobs import IngestBrain
 from workers.client import MemoryJobs
 from workers.connection import sync_redis

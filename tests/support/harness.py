@@ -13,7 +13,7 @@ from programs import Programs
 from redis.asyncio import Redis as AsyncRedis
 from stub_engine import StubEngine
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.jobs import BackgroundJob, BuildBeliefs, IngestBrain
 from tinymemory.namespace import Namespace, Reach
 from tinymemory.query import ConsolidateRequest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.errors import InvalidRequestError
 from tinymemory.jobs import BuildBeliefs, IngestBrain, parse_job
 from tinymemory.layout import MemoryLayout

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.errors import InvalidRequestError
 from tinymemory.jobs import BuildBeliefs, IngestBrain
 from tinymemory.namespace import Reach

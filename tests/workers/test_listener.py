@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.jobs import BuildBeliefs, IngestBrain
 from tinymemory.namespace import Reach
 from tinymemory.query import ConsolidateRequest

@@ -14,7 +14,7 @@ import pytest
 from redis import Redis
 
 from tinymemory import AgentMemory, MemoryLayout, ReferenceEngine
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.errors import UnavailableError
 from tinymemory.jobs import BuildBeliefs, IngestBrain
 from tinymemory.lifecycle import RecallPolicy

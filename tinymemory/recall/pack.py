@@ -34,7 +34,7 @@ class ContextPack(Value):
     """The ids of all that is shown or cited, in the order of their first citation."""
     sections: list[PackSection] = Field(default_factory=list[PackSection])
     skipped: list[SkippedSection] = Field(default_factory=list[SkippedSection])
-    engine: str
+    engine: str  # pyright: ignore[reportGeneralTypeIssues]  # the order of the page
     """The id of the engine that was read."""
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from pydantic import Field
+
 from tinymemory.errors import InvalidRequestError
 from tinymemory.meta import MetaFilter
-from tinymemory.model import Positional, Value
+from tinymemory.model import Value
 from tinymemory.namespace import Reach
 from tinymemory.query import DEFAULT_LIMIT, TimeHint
 from tinymemory.text import is_blank
@@ -14,10 +16,8 @@ DEFAULT_BUDGET = 1200
 DEFAULT_TITLE = "Memory"
 
 
-class Fetch(Positional):
+class Fetch(Value):
     """Fill a section with what ranks best for its query, else the pack's, else with the newest."""
-
-    in_order: ClassVar = ("query",)
 
     query: str | None = None
     """Blank is none."""
@@ -27,10 +27,8 @@ class Fetch(Positional):
         def __init__(self, query: str | None = None) -> None: ...
 
 
-class Answer(Positional):
+class Answer(Value):
     """Fill a section with the engine's answer to a question."""
-
-    in_order: ClassVar = ("question", "instructions", "fallback_to_fetch")
 
     question: str
     instructions: str | None = None
@@ -47,14 +45,12 @@ class Answer(Positional):
 class Latest(Value):
     """Fill a section with the newest of its scope."""
 
-    latest: Literal[True] = True
+    latest: Literal[True] = Field(default=True, kw_only=True)
     """Tells it from a `Fetch` without a query in JSON."""
 
 
-class ThreadWindow(Positional):
+class ThreadWindow(Value):
     """The turns of a thread from one on; 0 is the whole thread."""
-
-    in_order: ClassVar = ("thread_id", "from_turn")
 
     thread_id: str
     from_turn: int = 0
@@ -64,7 +60,7 @@ class ThreadWindow(Positional):
         def __init__(self, thread_id: str, from_turn: int = 0) -> None: ...
 
 
-class ScopeSection(Positional):
+class ScopeSection(Value):
     """One section of a pack: a heading, what it may hold, how many, and how they are found."""
 
     in_order: ClassVar = ("heading", "filter", "limit", "query")
@@ -97,10 +93,8 @@ class ScopeSection(Positional):
             _ensure_text(self.query.question, "question")
 
 
-class HolisticRecall(Positional):
+class HolisticRecall(Value):
     """One read across several scopes, into one pack of a given size."""
-
-    in_order: ClassVar = ("sections", "query")
 
     sections: tuple[ScopeSection, ...]
     """Highest priority first: an item shows in the first that lists it, and trimming starts from the end."""
@@ -119,7 +113,6 @@ class HolisticRecall(Positional):
             self,
             sections: Sequence[ScopeSection],
             query: str | None = None,
-            *,
             budget_tokens: int = DEFAULT_BUDGET,
             title: str = DEFAULT_TITLE,
             exclude_ids: Sequence[str] = (),

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tinymemory.brain import Brain
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.cli import build_app
 from tinymemory.config import MemoryConfig
 from tinymemory.layout import MemoryLayout

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinymemory.brain_document import BrainDocument
+from tinymemory.brain_input import BrainDocument
 from tinymemory.documents.scrub import Mark, scrub, scrub_text
 from tinymemory.items import Conversation, Document, Learning, Role, Turn
 

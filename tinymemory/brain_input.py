@@ -8,11 +8,11 @@ from tinymemory.errors import InvalidRequestError
 from tinymemory.items import Document, DocumentBody
 from tinymemory.layout import BrainSource, MemoryLayout
 from tinymemory.meta import MemoryMeta, SourceRef
-from tinymemory.model import Positional
+from tinymemory.model import Value
 from tinymemory.text import is_blank
 
 
-class BrainDocument(Positional):
+class BrainDocument(Value):
     """A text to file under a source.
 
     `meta.namespace` and `meta.agent_id` are never used: where a document goes is the layout's to
@@ -23,7 +23,7 @@ class BrainDocument(Positional):
 
     source: BrainSource
     title: str | None = Field(default=None, repr=False)
-    text: str = Field(repr=False)
+    text: str = Field(repr=False)  # pyright: ignore[reportGeneralTypeIssues]  # the order of the JSON
     mime: str | None = None
     meta: MemoryMeta = Field(default=MemoryMeta(), validate_default=True)
 
