@@ -180,3 +180,35 @@ def test_an_ingest_that_is_killed_goes_on_where_it_was(
     assert answer["accepted"] + answer["unchanged"] == 600
     assert answer["failed"] == []
     assert report(ingest(many, "--json"))["unchanged"] == 600
+
+
+def test_a_watched_folder_is_followed_until_ctrl_c(
+    tmp_path: Path, redis_server: RedisServer, redis: Any
+) -> None:
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    (folder / "first.md").write_text("# First\n")
+    env = {
+        **os.environ,
+        "TINYMEMORY_REDIS_URL": redis_server.url,
+        "TINYMEMORY_DATA_DIR": str(tmp_path / "data"),
+    }
+    command = [sys.executable, "-m", "tinymemory", "ingest", str(folder), "--watch"]
+    watching = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watching.stderr is not None
+    with Redis(port=redis_server.port) as client:
+        assert "following" in watching.stderr.readline()
+        deadline = time.monotonic() + 60
+        number = 0
+        while len(client.keys("*:job:ingest:*")) < 2:  # pyright: ignore[reportUnknownMemberType, reportArgumentType]  # redis-py leaves **kwargs untyped
+            # Written again and again: what changes before the watcher listens is not told.
+            number += 1
+            (folder / "second.md").write_text(f"# Second\n\nTake {number}.\n")
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+    watching.send_signal(signal.SIGINT)
+    _, errors = watching.communicate(timeout=60)
+
+    assert watching.returncode == 130
+    assert "goes on where it was" in errors
+    assert "Traceback" not in errors
