@@ -68,7 +68,7 @@ def erase(calls: Transitions, root: str) -> Plan[int]:
     """See `Ledger.erase`."""
     erased = yield from _erase_owed(calls, root, last=False)
     erased += yield from _erase_dead(calls, root)
-    yield from _erase_history(calls, root)
+    erased += yield from _erase_history(calls, root)
     return erased + (yield from _erase_owed(calls, root, last=True))
 
 
@@ -96,10 +96,12 @@ def _erase_dead(calls: Transitions, root: str) -> Plan[int]:
     return erased
 
 
-def _erase_history(calls: Transitions, root: str) -> Plan[None]:
-    after: int | str = "-inf"
+def _erase_history(calls: Transitions, root: str) -> Plan[int]:
+    erased, after = 0, "-inf"
     while after != "":
-        _, after = yield calls.call("erase_history", (root, after, PAGE), list[Any])
+        some, after = yield calls.call("erase_history", (root, after, PAGE), list[Any])
+        erased += some
+    return erased
 
 
 def _party(text: str) -> Party:
