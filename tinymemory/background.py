@@ -50,6 +50,16 @@ class JobOutcome(Value):
         return cls(outcome=OutcomeKind.DONE)
 
     @classmethod
+    def started(cls) -> Self:
+        """The engine began, and goes on by itself."""
+        return cls(outcome=OutcomeKind.STARTED)
+
+    @classmethod
+    def scheduled(cls) -> Self:
+        """The engine does it on a schedule of its own."""
+        return cls(outcome=OutcomeKind.SCHEDULED)
+
+    @classmethod
     def skipped(cls, reason: str) -> Self:
         """The engine offers nothing of the kind."""
         return cls(outcome=OutcomeKind.SKIPPED, reason=reason)

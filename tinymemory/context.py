@@ -87,7 +87,7 @@ class ContextDoc(Value):
     """A quarter of the characters, rounded up."""
     generated_at: Instant
     engine: str
-    refs: tuple[str, ...] = Field(default=())
+    refs: list[str] = Field(default_factory=list[str])
     """The ids of all that is cited or listed, in the order of their first citation."""
 
 
@@ -157,12 +157,12 @@ def _fitted(kept: list[Chosen], budget_tokens: int, made_at: datetime, engine: s
 
 
 def _document(kept: list[Chosen], made_at: datetime, engine: str) -> ContextDoc:
-    refs = tuple(dict.fromkeys(chain.from_iterable(section.ids for section in kept)))
+    refs = list(dict.fromkeys(chain.from_iterable(section.ids for section in kept)))
     text, tokens = _counted(made_at, engine, refs, markdown(TITLE, kept)) if kept else ("", 0)
     return ContextDoc(markdown=text, tokens=tokens, generated_at=made_at, engine=engine, refs=refs)
 
 
-def _counted(made_at: datetime, engine: str, refs: tuple[str, ...], body: str) -> tuple[str, int]:
+def _counted(made_at: datetime, engine: str, refs: Sequence[str], body: str) -> tuple[str, int]:
     # The count is part of what it counts.  A longer number never makes the count smaller, so this
     # ends, after one more digit at the most.
     tokens = 0

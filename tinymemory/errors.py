@@ -79,7 +79,7 @@ class UnavailableError(TinyMemoryError):
     retry_after: float | None
     """Seconds to stay away, when the other side said."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None, code: str | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, *, code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.retry_after = retry_after
 

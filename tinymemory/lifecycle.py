@@ -36,7 +36,7 @@ GIST_CHARACTERS = 600
 MIN_GIST_SHARE = 40
 COMPACTION_QUESTION = "What was discussed, decided and left open in this conversation?"
 
-_TURNS: TypeAdapter[tuple[Turn, ...]] = TypeAdapter(tuple[Turn, ...])
+_TURNS: TypeAdapter[tuple[Turn | str, ...]] = TypeAdapter(tuple[Turn | str, ...])
 
 
 class RecallPolicy(Value):
@@ -110,7 +110,7 @@ class AgentMemory:
         """
         resumed: list[ScopeSection] = []
         if thread_id is not None:
-            _ensure_text(thread_id, "thread_id")
+            thread_id = _thread_id(thread_id)
             limit = max(self.policy.history_limit, 1)
             resumed = [self._thread("Earlier in this thread", thread_id, limit, Latest())]
         return await self._recall([*resumed, *self._standard_sections()], focus)
@@ -137,6 +137,7 @@ class AgentMemory:
             InvalidRequestError: The input is malformed.  No failure of the engine is raised.
         """
         _ensure_index(in_prompt_from, "in_prompt_from")
+        thread_id = _thread_id(thread_id)
         item = self._turn(thread_id, turn_index, Role.USER, user_text, at=at)
         request = HolisticRecall(
             self._standard_sections(),
@@ -179,14 +180,14 @@ class AgentMemory:
         return PostTurnReport(receipt=receipt, jobs=[self.history_build()] if is_due else [])
 
     async def recall_for_compaction(
-        self, thread_id: str, dropped: Sequence[Turn], *, focus: str | None = None
+        self, thread_id: str, dropped: Sequence[Turn | str], *, focus: str | None = None
     ) -> ContextPack:
         """What to carry over when turns leave the prompt: a summary, then the standard sections.
 
         The engine's model may write the summary, which takes seconds.  The sections are ranked for
-        `focus`, else for the gist of the dropped turns, oldest first.
+        `focus`, else for the gist of the dropped turns, oldest first; of a turn its text will do.
         """
-        _ensure_text(thread_id, "thread_id")
+        thread_id = _thread_id(thread_id)
         turns = parse(_TURNS, dropped, what="`dropped`")
         limit = min(max(self.policy.history_limit, len(turns), 1), MAX_COMPACTION_LIMIT)
         answer = Answer(COMPACTION_QUESTION, fallback_to_fetch=True)
@@ -256,7 +257,7 @@ class AgentMemory:
         at: datetime | None,
     ) -> Conversation:
         """One turn as it is stored: a conversation of one, at the agent's node."""
-        _ensure_text(thread_id, "thread_id")
+        thread_id = _thread_id(thread_id)
         _ensure_text(text, "text")
         _ensure_index(turn_index, "turn_index")
         said = {"role": role, "text": trimmed(text), "at": at, "tool_calls": tool_calls}
@@ -279,11 +280,18 @@ def _nothing_read(request: HolisticRecall, failure: BaseException) -> ContextPac
     return ContextPack(markdown="", tokens=0, skipped=skipped, engine="unknown")
 
 
-def _gist(turns: Sequence[Turn]) -> str:
+def _gist(turns: Sequence[Turn | str]) -> str:
     """The start of every turn, oldest first, in equal shares."""
-    said = [trimmed(turn.text) for turn in turns if not is_blank(turn.text)]
+    texts = (turn if isinstance(turn, str) else turn.text for turn in turns)
+    said = [trimmed(text) for text in texts if not is_blank(text)]
     share = max(GIST_CHARACTERS // max(len(said), 1), MIN_GIST_SHARE)
     return "\n".join(text[:share] for text in said)
+
+
+def _thread_id(thread_id: str) -> str:
+    """The id as turns are stored and found by it: like an agent's, in Unicode's composed form."""
+    _ensure_text(thread_id, "thread_id")
+    return composed(thread_id)
 
 
 def _ensure_index(index: int, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from pydantic import (
     AfterValidator,
@@ -92,6 +92,35 @@ class Value(BaseModel, metaclass=_InOrder):
 def _default(kind: type[Value], name: str) -> Any:
     # Kept, because every id and every stored turn asks for it several times.
     return kind.model_fields[name].get_default(call_default_factory=True)
+
+
+class AsModel:
+    """The JSON methods of a model, for a dataclass with a schema of its own."""
+
+    __slots__ = ()
+
+    @classmethod
+    def model_validate(cls, data: Any) -> Self:
+        """Build from Python data: an instance, or the dict that JSON has for one."""
+        return _adapter(cls).validate_python(data)
+
+    @classmethod
+    def model_validate_json(cls, data: str | bytes) -> Self:
+        """Build from JSON."""
+        return _adapter(cls).validate_json(data)
+
+    def model_dump(self, *, mode: Literal["json", "python"] = "python") -> dict[str, Any]:
+        """The dict that JSON has for it."""
+        return _adapter(type(self)).dump_python(self, mode=mode)
+
+    def model_dump_json(self) -> str:
+        """Its JSON."""
+        return _adapter(type(self)).dump_json(self).decode()
+
+
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
 
 
 def parse(kind: type[T] | TypeAdapter[T], data: Any, *, what: str) -> T:

@@ -11,6 +11,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from tinymemory.errors import InvalidRequestError
+from tinymemory.model import AsModel
 from tinymemory.text import trimmed
 
 MAX_DEPTH = 8
@@ -185,7 +186,7 @@ Namespace.ROOT = Namespace()
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(AsModel):
     """What a read admits, seen from one namespace: itself, and its ancestors or what lies below.
 
     A sibling is never admitted.  `Reach()` reads only the root; no reach at all reads everything.

@@ -19,7 +19,7 @@ from tinymemory.errors import InvalidRequestError
 from tinymemory.facet import Facet
 from tinymemory.items import Float32
 from tinymemory.meta import ItemKind, MemoryMeta, MetaFilter
-from tinymemory.model import Value, in_utc
+from tinymemory.model import AsModel, Value, in_utc
 from tinymemory.namespace import Namespace, Reach
 from tinymemory.text import is_blank
 
@@ -62,7 +62,7 @@ class Citation(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeHint:
+class TimeHint(AsModel):
     """The local calendar days a question is about, both included; JSON calls `from_` `from`."""
 
     from_: date

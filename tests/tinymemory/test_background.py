@@ -329,3 +329,10 @@ async def test_r55_a_build_hands_back_no_job(runner: BackgroundRunner) -> None:
     assert report.consolidation is not None
     assert report.consolidation.built == 1
     assert report.follow_ups == []
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.DONE, OutcomeKind.STARTED, OutcomeKind.SCHEDULED])
+def test_an_outcome_is_told_by_its_name(kind: OutcomeKind) -> None:
+    outcome = getattr(JobOutcome, kind.value)()
+
+    assert outcome.model_dump(mode="json") == {"outcome": kind.value}

@@ -98,7 +98,7 @@ async def test_the_document_reads_as_it_should_to_the_letter() -> None:
         tokens=doc.tokens,
         generated_at=AT,
         engine="reference",
-        refs=(WHO, WHAT, learnt),
+        refs=[WHO, WHAT, learnt],
     )
 
 
@@ -114,7 +114,7 @@ async def test_the_token_count_is_exact_and_counts_itself_at_every_length() -> N
 async def test_an_empty_engine_gives_an_empty_document() -> None:
     doc = await compile_context(ReferenceEngine(), ContextSpec(), at=AT)
 
-    assert (doc.markdown, doc.tokens, doc.refs) == ("", 0, ())
+    assert (doc.markdown, doc.tokens, doc.refs) == ("", 0, [])
     assert doc.generated_at == AT
 
 
@@ -239,7 +239,7 @@ async def test_what_is_trimmed_is_not_among_the_refs() -> None:
 
     shown = doc.markdown.count("\n- ")
     assert 0 < shown < 9
-    assert doc.refs == (WHO, WHAT, *ids[:shown])
+    assert doc.refs == [WHO, WHAT, *ids[:shown]]
 
 
 async def test_no_learnings_are_listed_when_none_are_asked_for() -> None:

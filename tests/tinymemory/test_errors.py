@@ -62,6 +62,7 @@ def test_an_error_comes_through_pickle_and_copy_whole(kind: type[TinyMemoryError
 
 def test_the_seconds_to_stay_away_come_through_pickle() -> None:
     assert pickle.loads(pickle.dumps(UnavailableError("busy", retry_after=2.5))).retry_after == 2.5
+    assert pickle.loads(pickle.dumps(UnavailableError("busy", 2.5))).retry_after == 2.5
     assert pickle.loads(pickle.dumps(UnreachableError("gone"))).retry_after is None
 
 

@@ -749,3 +749,37 @@ async def test_every_dropped_turn_has_an_equal_share_of_at_least_40_characters(t
     share = max(600 // max(len(said), 1), 40)
     queries = [request.query for request in engine.watch.requests("fetch") if not request.filter.thread_id]
     assert queries == (["\n".join(text[:share] for text in said)] if said else [])
+
+
+async def test_r35_a_thread_in_composed_and_decomposed_unicode_is_one_thread(memory: AgentMemory) -> None:
+    first = await memory.pre_turn("caf\u00e9", 0, "refunds?", at=AT)
+    again = await memory.pre_turn("cafe\u0301", 0, "refunds?", at=AT)
+    resumed = await memory.start_session("cafe\u0301")
+    listed = await memory.tools().call("memory_list", {"filter": {"thread_id": "cafe\u0301"}})
+
+    assert first.logged is not None
+    assert again.logged == first.logged.model_copy(update={"replayed": True})
+    assert resumed.sections[0].heading == "Earlier in this thread"
+    assert again.pack.refs == []
+    assert [item["id"] for item in listed["items"]] == [first.logged.id]
+
+
+async def test_of_a_dropped_turn_its_text_will_do(memory: AgentMemory) -> None:
+    await memory.pre_turn("t", 0, "refunds take 30 days", at=AT)
+
+    of_texts = await memory.recall_for_compaction("t", ["refunds"])
+    of_turns = await memory.recall_for_compaction("t", [Turn(Role.USER, "refunds")])
+
+    assert of_texts.sections
+    assert of_texts == of_turns
+
+
+async def test_r35_a_tool_finds_an_agents_turns_by_its_id_in_either_unicode_form(
+    engine: WatchedEngine,
+) -> None:
+    memory = AgentMemory(engine, LAYOUT, "cafe\u0301")
+    await memory.pre_turn("t", 0, "refunds?", at=AT)
+
+    for spelling in ("caf\u00e9", "cafe\u0301"):
+        listed = await memory.tools().call("memory_list", {"filter": {"agent_id": spelling}})
+        assert len(listed["items"]) == 1

@@ -1,5 +1,8 @@
 """Values at a border: read closed, written spare, and wrong ones named without their content."""
 
+import json
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -13,7 +16,9 @@ from tinymemory import (
     Learning,
     LearningKind,
     MetaFilter,
+    Reach,
     Role,
+    TimeHint,
     Turn,
     TurnRange,
 )
@@ -74,3 +79,24 @@ def test_more_values_than_fields_or_one_given_twice_is_a_type_error() -> None:
 def test_what_is_missing_is_a_validation_error_however_the_rest_was_given() -> None:
     with pytest.raises(ValidationError, match="Field required"):
         Turn(Role.USER)  # pyright: ignore[reportCallIssue]  # refused at run time
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Reach.of("team:a"), {"at": "team:a", "inherit": True, "descendants": False}),
+        (TimeHint("2026-01-01", "2026-01-02"), {"from": "2026-01-01", "to": "2026-01-02"}),  # pyright: ignore[reportArgumentType]  # its JSON has texts
+    ],
+)
+def test_a_reach_and_a_time_hint_write_and_read_json_as_models_do(
+    value: Reach | TimeHint, written: dict[str, Any]
+) -> None:
+    assert value.model_dump(mode="json") == written
+    assert json.loads(value.model_dump_json()) == written
+    assert type(value).model_validate(written) == value
+    assert type(value).model_validate(value) == value
+    assert type(value).model_validate_json(json.dumps(written)) == value
+
+
+def test_a_reach_reads_what_is_missing_as_the_root_with_what_is_above_it() -> None:
+    assert Reach.model_validate_json("{}") == Reach()

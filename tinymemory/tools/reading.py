@@ -4,6 +4,7 @@ from typing import Any
 
 from tinymemory.engine import MemoryEngine
 from tinymemory.errors import InvalidRequestError
+from tinymemory.layout import composed
 from tinymemory.meta import MetaFilter
 from tinymemory.namespace import Reach
 from tinymemory.query import (
@@ -97,7 +98,9 @@ class ToolReads:
             raise InvalidRequestError(
                 f"{tool}: `filter.observed_before` is not after `filter.observed_after`: nothing can match"
             )
-        return MetaFilter.model_validate({**chosen, "reach": self._reach})
+        # As agents and threads are stored by: a model may spell an id in another Unicode form.
+        ids = {name: composed(chosen[name]) for name in ("agent_id", "thread_id") if name in chosen}
+        return MetaFilter.model_validate({**chosen, **ids, "reach": self._reach})
 
     def _usual_mode(self) -> FetchMode:
         descriptor = self._engine.descriptor
