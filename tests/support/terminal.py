@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +18,9 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;]*3[0-7]m")
 class Terminal:
     """One command on a pseudo-terminal of a given size; a context manager, which ends what still runs."""
 
-    def __init__(self, *arguments: str, columns: int = 100, lines: int = 40, **env: str) -> None:
+    def __init__(
+        self, *arguments: str, columns: int = 100, lines: int = 40, env: Mapping[str, str] | None = None
+    ) -> None:
         inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self._screen: Any = pyte.Screen(columns, lines)
         self._stream: Any = pyte.ByteStream(self._screen)
@@ -25,7 +28,7 @@ class Terminal:
             sys.executable,
             ["-m", "tinymemory", *arguments],
             dimensions=(lines, columns),
-            env={**inherited, "TERM": "xterm-256color", **env},
+            env={**inherited, "TERM": "xterm-256color", **(env or {})},
             timeout=SECONDS,
         )
         self.raw = b""

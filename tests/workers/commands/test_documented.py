@@ -125,7 +125,7 @@ def test_a_shell_completes_commands_and_options() -> None:
 
 
 def test_the_completion_script_is_shown_for_the_shell_in_use() -> None:
-    with Terminal("--show-completion", SHELL="/bin/bash") as terminal:
+    with Terminal("--show-completion", env={"SHELL": "/bin/bash"}) as terminal:
         code = terminal.end()
 
     assert code == 0

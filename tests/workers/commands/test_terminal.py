@@ -37,7 +37,7 @@ def test_watch_shows_the_ledger_live_and_ends_with_ctrl_c(
 
 
 def test_watch_in_a_terminal_without_escapes_prints_each_look_after_the_other(keys: Any) -> None:
-    with Terminal("jobs", "watch", "--every", "0.1", columns=40, TERM="dumb") as terminal:
+    with Terminal("jobs", "watch", "--every", "0.1", columns=40, env={"TERM": "dumb"}) as terminal:
         terminal.wait_for("SCOPE")
         terminal.press("c")
         code = terminal.end()
@@ -77,7 +77,7 @@ def test_at_eighty_columns_a_key_is_whole_and_what_has_no_room_is_below_it(keys:
 def test_states_are_coloured_unless_no_color_is_set(keys: Any) -> None:
     with Terminal("jobs", "list") as coloured:
         coloured.end()
-    with Terminal("jobs", "list", NO_COLOR="1") as plain:
+    with Terminal("jobs", "list", env={"NO_COLOR": "1"}) as plain:
         plain.end()
 
     assert coloured.has_colours
@@ -88,9 +88,9 @@ def test_states_are_coloured_unless_no_color_is_set(keys: Any) -> None:
 @pytest.mark.parametrize(
     ("command", "question", "refusals"),
     [
-        (("retry", "--all"), "1 dead letters will be retried", ("n", "", "ctrl-d", "ctrl-c")),
+        (("retry", "--all"), "1 dead letters will be retried", ("ctrl-c",)),
         (("drop", "waiting", "parked"), "Drop 2 jobs?", ("n",)),
-        (("erase", "--root", "team:beta"), "Erase every job", ("n",)),
+        (("erase", "--root", "team:beta"), "Erase every job", ("ctrl-d",)),
     ],
 )
 def test_what_touches_many_asks_and_does_nothing_without_a_yes(

@@ -1,0 +1,61 @@
+"""`tinymemory ingest` in a real terminal: what is seen of the files and of the jobs, and how it ends."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import Live
+from terminal import Terminal
+
+MakeLive = Callable[..., Live]
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"note{number}.md").write_text(
+            f"# Note {number}\n\nThe code of note {number} is x{number}.\n"
+        )
+    return folder
+
+
+async def test_files_and_jobs_have_a_bar_each_and_ctrl_c_says_how_to_resume(
+    live: MakeLive, notes: Path
+) -> None:
+    layer = live()
+    arguments = ("ingest", str(notes), "--root", "team:acme", "--wait")
+
+    # Nobody runs the jobs yet, so it waits.
+    with Terminal(*arguments, env=layer.env) as cut_short:
+        cut_short.wait_for("6/6")
+        cut_short.wait_for("jobs")
+        cut_short.press("c")
+        code = cut_short.end()
+    assert code == 130
+    assert "the same command goes on where it was" in cut_short.text
+    assert "Traceback" not in cut_short.text
+
+    layer.programs.start_together(("worker",), ("beat",))
+    with Terminal(*arguments, "--again", env=layer.env) as waited:
+        code = waited.end()
+    lines = waited.screen.splitlines()
+    assert code == 0
+    assert any(line.strip().startswith("files") or " files " in line for line in lines if "6/6" in line)
+    (jobs,) = [line for line in lines if " jobs " in line]
+    done, _, total = jobs.partition("/")
+    assert done.split()[-1] == total.split()[0]
+    assert "6 accepted" in waited.screen
+
+
+async def test_a_broken_file_is_told_apart_and_the_exit_code_says_so(live: MakeLive, notes: Path) -> None:
+    layer = live()
+    (notes / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
+    with Terminal("ingest", str(notes), "--root", "team:acme", columns=60, env=layer.env) as terminal:
+        code = terminal.end()
+
+    assert code == 1
+    assert "1 failed" in terminal.screen
+    assert "6 accepted, 1 failed" in terminal.screen
+    assert "broken.pdf" in terminal.screen.replace("\n", "").replace(" ", "")
