@@ -148,12 +148,14 @@ class Namespace:
         """Whether this is the empty path."""
         return not self.segments
 
-    def child(self, segment: Segment) -> "Namespace":
+    def child(self, segment: Segment | str) -> "Namespace":
         """The namespace one level down."""
-        return Namespace((*self.segments, segment))
+        below = segment if isinstance(segment, Segment) else Segment.parse(segment)
+        return Namespace((*self.segments, below))
 
-    def is_within(self, other: "Namespace") -> bool:
+    def is_within(self, other: "Namespace | str") -> bool:
         """Whether this is `other` or lies below it."""
+        other = Namespace.parse(other)
         return self.segments[: len(other.segments)] == other.segments
 
     def ancestors_and_self(self) -> list["Namespace"]:
@@ -217,8 +219,9 @@ class Reach(AsModel):
         """The namespace and everything below it."""
         return cls(Namespace.parse(at), inherit=False, descendants=True)
 
-    def admits(self, ns: Namespace) -> bool:
+    def admits(self, ns: Namespace | str) -> bool:
         """Whether a read with this reach sees `ns`."""
+        ns = Namespace.parse(ns)
         return (
             ns == self.at
             or (self.inherit and self.at.is_within(ns))

@@ -321,3 +321,14 @@ def test_a_reach_comes_through_json_and_pickle(at: Namespace, inherit: bool, des
 
     assert adapter.validate_json(adapter.dump_json(reach)) == reach
     assert pickle.loads(pickle.dumps(reach)) == reach
+
+
+def test_a_namespace_or_a_segment_may_be_given_as_its_text() -> None:
+    at = Namespace.parse("team:acme")
+
+    assert at.child("agent:writer") == Namespace.parse("team:acme/agent:writer")
+    assert at.child("agent:writer").is_within("team:acme")
+    assert Reach.subtree("team:acme").admits("team:acme/agent:writer")
+    assert not Reach.subtree("team:acme").admits("team:other")
+    with pytest.raises(InvalidRequestError):
+        at.child("writer")
