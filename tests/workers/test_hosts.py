@@ -294,3 +294,49 @@ def test_a_child_forked_during_an_outage_finds_its_own_way(
         code = in_a_child(check)
 
     assert code == 0
+
+
+def test_a_hosts_own_broker_in_the_environment_is_not_ours() -> None:
+    result = python(
+        """
+        from scheduler.app import app
+
+        ours = "redis://:pa55word@127.0.0.1:1/3"
+        links = (app.connection_for_read(), app.connection_for_write(), app.connection())
+        assert {link.as_uri(include_password=True) for link in links} == {ours}
+        with app.producer_or_acquire() as producer:
+            assert producer.connection.as_uri(include_password=True) == ours
+        assert type(app.backend).__name__ == "DisabledBackend"
+        """,
+        TINYMEMORY_REDIS_URL="redis://:pa55word@127.0.0.1:1/3",
+        CELERY_BROKER_URL="redis://hosts-own/9",
+        CELERY_BROKER_READ_URL="redis://hosts-own/9",
+        CELERY_BROKER_WRITE_URL="redis://hosts-own/9",
+        CELERY_RESULT_BACKEND="redis://hosts-own/8",
+    )
+
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:pa55word@127.0.0.1:1/3",
+        "sentinel://:pa55word@a:1;b:2/3?master=m",
+        "amqp://user:pa55word@host//",
+    ],
+)
+def test_our_celerys_configuration_holds_no_password(url: str) -> None:
+    result = python(
+        """
+        from scheduler.app import app
+
+        assert "***" in app.conf.broker_url, app.conf.broker_url
+        shown = f"{dict(app.conf)} {app.conf.humanize()} {app.conf.table()}"
+        assert "beat_schedule" in shown
+        assert "pa55word" not in shown
+        """,
+        TINYMEMORY_BROKER_URL=url,
+    )
+
+    assert result.returncode == 0, result.stderr
