@@ -52,7 +52,8 @@ async def test_i1_a_doorbell_that_is_lost_rings_again_when_its_lease_ends(live: 
 async def test_i1_jobs_outlive_sigkill_of_redis_in_the_middle_of_their_runs(
     live: MakeLive, own_redis: RedisServer
 ) -> None:
-    layer = live(lease=3.0)
+    # A doorbell that Redis had just handed out when it died is lost: its lease brings the job back.
+    layer = live(lease=3.0, doorbell_lease=3.0)
     layer.stub.behave(sleep=0.3)
     layer.programs.start_together(("worker", "-c", "2"), ("beat",))
     jobs = [build(f"team:i1-{n}/agent:a") for n in range(8)]

@@ -183,7 +183,7 @@ _FAST: dict[str, Any] = {
     "reap_interval": 0.5,
     "probe_interval": 0.5,
     "lease": 2.0,
-    "doorbell_lease": 60.0,
+    "doorbell_lease": 15.0,
     "backoff_base": 0.1,
     "backoff_cap": 0.5,
     "shutdown_grace": 1.0,
