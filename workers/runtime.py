@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from celery import Celery
 from redis.exceptions import RedisError
 
-from workers.connection import async_redis, sync_redis
+from workers.connection import aclose_redis, async_redis, close_redis, sync_redis
 from workers.doorbell import BrokerBell
 from workers.engines import EngineCache
 from workers.events import FlowerRows
@@ -113,9 +113,9 @@ class Runtime:
                 await task
         with contextlib.suppress(RedisError):
             await asyncio.to_thread(self._vitals.loop_ended, self._hostname)
-        self._vital_client.close()
+        close_redis(self._vital_client)
         await self._engines.aclose()
-        await self._redis.aclose()
+        await aclose_redis(self._redis)
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from workers.app import app
-from workers.connection import async_redis
+from workers.connection import aclose_redis, async_redis
 from workers.doorbell import BrokerBell
 from workers.engines import EngineCache
 from workers.factory import engine_maker
@@ -29,4 +29,4 @@ async def open_round(settings: WorkerSettings) -> AsyncGenerator[Round]:
         )
     finally:
         await engines.aclose()
-        await client.aclose()
+        await aclose_redis(client)

@@ -131,9 +131,9 @@ class Spool:
         return Replayed(sent, torn, rejected, finished)
 
     def erase(self, root: Namespace) -> int:
-        """Remove the jobs of a root and of what lies below it, for good; returns how many.
+        """Remove the jobs of a root, for good; returns how many.
 
-        Waits for a replay that is going on.
+        A root below it is another tenant's, here as in the ledger.  Waits for a replay that is going on.
         """
         erased = 0
         if not self.folder.is_dir():
@@ -259,7 +259,7 @@ def _job(fields: dict[str, Any]) -> NewJob:
 
 def _is_of(line: bytes, root: Namespace) -> bool:
     try:
-        return Namespace.parse(root_of(json.loads(line)["key"])).is_within(root)
+        return Namespace.parse(root_of(json.loads(line)["key"])) == root
     except (ValueError, KeyError, TypeError):
         # A torn line may hold anybody's text, and is worth nothing.
         return True
