@@ -72,6 +72,23 @@ class RunLimits:
 
     lease: float = 120.0
     job_timeout: float = 600.0
+    spell: float = 2.0
+    """How long one doorbell is answered with run after run.
+
+    To publish, receive and hand over a message costs several times what a short run's bookkeeping
+    does.  Runs that take longer get a doorbell each, and whatever else waits in the broker waits
+    this much longer for a slot at the most.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """What the end of a run brought along."""
+
+    run: Run | None = None
+    """Begun already."""
+    claimed: Claimed | None = None
+    """To be rung for."""
 
 
 class _Why(StrEnum):
@@ -125,7 +142,14 @@ class Runs:
         return len(self._running)
 
     async def answer(self, lease: Lease, queue: str) -> Ended:
-        """Run the job a doorbell rang for, settle it, and ring for what is due next in the queue.
+        """Run the job a doorbell rang for, settle it, and go on with what is due next in the queue.
+
+        For `RunLimits.spell` each run begins in the round trip that ends the one before, and a
+        doorbell is rung when none is unanswered, since others may be free.  A void one is answered
+        in the same way: what it rang for is over, and the queue may have more.
+
+        Returns:
+            How the doorbell's own job ended.
 
         Raises:
             RedisError: The ledger could not be reached to begin, or to settle within a lease; the
@@ -134,18 +158,15 @@ class Runs:
         if self._stopping:
             await self._ledger.give_back([lease])
             return Ended(Verdict.STALE)
+        until = monotonic() + self._limits.spell
         run = await self._insist(lambda: self._ledger.begin(lease, worker=self._worker))
         if run is None:
-            # The one that was to follow would wait for the sweep otherwise: sixty doorbells of a
-            # tenant that has just been parked would leave the queue empty and everyone waiting.
-            await self._ring_next(queue)
-            return Ended(Verdict.STALE)
-        self._rows.began(lease.task_id, TASK_BY_TYPE[run.type], run.scope)
-        started = monotonic()
-        ended, claimed = await self._run(run)
-        self._show(run, ended, monotonic() - started)
-        if claimed is not None:
-            await self._ring(claimed)
+            # What follows would wait for the sweep otherwise: sixty doorbells of a tenant that has
+            # just been parked would leave the queue empty and everyone waiting.
+            ended, following = Ended(Verdict.STALE), await self._next(queue)
+        else:
+            ended, following = await self._run(run, until)
+        await self._go_on(following, until)
         return ended
 
     async def keep_alive(self) -> None:
@@ -173,14 +194,30 @@ class Runs:
 
     # -- one run
 
-    async def _run(self, run: Run) -> tuple[Ended, Claimed | None]:
-        running = _Running(asyncio.create_task(self._execute(run)), monotonic())
+    async def _go_on(self, following: _Next, until: float) -> None:
+        rings: list[asyncio.Task[None]] = []
+        try:
+            while True:
+                if following.claimed is not None and following.claimed.doorbells:
+                    rings.append(asyncio.create_task(self._ring(following.claimed)))
+                if following.run is None:
+                    return
+                _, following = await self._run(following.run, until)
+        finally:
+            await asyncio.gather(*rings)
+
+    async def _run(self, run: Run, until: float) -> tuple[Ended, _Next]:
+        self._rows.began(run.lease.task_id, TASK_BY_TYPE[run.type], run.scope)
+        started = monotonic()
+        running = _Running(asyncio.create_task(self._execute(run)), started)
         self._running[run.lease] = running
         try:
             result = await self._result(run, running)
-            return await self._settle(run, result)
+            ended, following = await self._settle(run, result, started, until)
         finally:
             del self._running[run.lease]
+        self._show(run, ended, monotonic() - started)
+        return ended, following
 
     async def _result(self, run: Run, running: _Running) -> Success | Failure | None:
         """What the run came to; None when it has lost the right to say so."""
@@ -203,28 +240,39 @@ class Runs:
         error = running.task.exception()
         return running.task.result() if error is None else failure_of(error, self._redactor)
 
-    async def _settle(self, run: Run, result: Success | Failure | None) -> tuple[Ended, Claimed | None]:
-        calls = self._ledger.calls
+    async def _settle(
+        self, run: Run, result: Success | Failure | None, started: float, until: float
+    ) -> tuple[Ended, _Next]:
+        calls, following = self._ledger.calls, _Next()
         match result:
             case Success():
-                settled, claimed = await self._end(run, calls.settle(run.lease, result))
+                settled, following = await self._end(run, calls.settle(run.lease, result), started, until)
                 if settled is not None:
-                    return Ended(Verdict.SERVED, _result_json(run, result)), claimed
+                    return Ended(Verdict.SERVED, _result_json(run, result)), following
             case Failure():
-                failed, claimed = await self._end(run, calls.fail(run.lease, result))
+                failed, following = await self._end(run, calls.fail(run.lease, result), started, until)
                 if failed is not None:
                     verdict = Verdict.DEAD if failed.state is JobState.DEAD else Verdict.AGAIN
-                    return Ended(verdict, why=f"{result.error.kind}: {result.error.message}"), claimed
+                    return Ended(verdict, why=f"{result.error.kind}: {result.error.message}"), following
             case None:
-                claimed = None
-        return await self._overruled(run), claimed
+                pass
+        return await self._overruled(run), following
 
-    async def _end(self, run: Run, end: Call[T]) -> tuple[T, Claimed | None]:
+    async def _end(self, run: Run, end: Call[T], started: float, until: float) -> tuple[T, _Next]:
+        ledger = self._ledger
         # A worker that stops would ring for work it will not be there to do.
         if self._stopping:
-            return await self._insist(lambda: self._ledger.run(end)), None
-        claim = self._ledger.calls.claim(run.queue)
-        return await self._insist(lambda: self._ledger.both(end, claim))
+            return await self._insist(lambda: ledger.run(end)), _Next()
+        now = monotonic()
+        if now >= until:
+            # A long run's end may be the only one for a while; after short ones, this doorbell's place
+            # is all there is to fill.
+            claim = ledger.calls.claim(run.queue, None if now - started >= self._limits.spell else 1)
+            ended, claimed = await self._insist(lambda: ledger.both(end, claim))
+            return ended, _Next(claimed=claimed)
+        take = ledger.calls.claim_and_begin(run.queue, worker=self._worker)
+        ended, (following, claimed) = await self._insist(lambda: ledger.both(end, take))
+        return ended, _Next(following, claimed)
 
     async def _overruled(self, run: Run) -> Ended:
         """How a run ended whose token was void: it was dropped, or somebody else has the job."""
@@ -254,10 +302,11 @@ class Runs:
 
     # -- what is next
 
-    async def _ring_next(self, queue: str) -> None:
+    async def _next(self, queue: str) -> _Next:
         # The sweep does it too: a ledger that is away is no reason to fail.
         with contextlib.suppress(RedisError):
-            await self._ring(await self._ledger.claim(queue))
+            return _Next(*await self._ledger.claim_and_begin(queue, worker=self._worker))
+        return _Next()
 
     async def _ring(self, claimed: Claimed) -> None:
         unrung = await asyncio.to_thread(self._bell.ring, claimed.doorbells) if claimed.doorbells else []

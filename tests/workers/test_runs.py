@@ -29,9 +29,13 @@ Execute = Callable[[Run], Coroutine[Any, Any, Success | Failure]]
 
 
 class SilentBell:
-    """Rings nowhere."""
+    """Rings nowhere, and remembers for what."""
+
+    def __init__(self) -> None:
+        self.rung: list[str] = []
 
     def ring(self, doorbells: Sequence[Doorbell]) -> list[Lease]:
+        self.rung += [doorbell.lease.key for doorbell in doorbells]
         return []
 
     def depth(self, queue: str) -> int | None:
@@ -73,16 +77,32 @@ async def ledger(own_redis: RedisServer) -> AsyncIterator[Ledger]:
     await client.aclose()
 
 
-def runs_of(ledger: Ledger, execute: Execute, rows: BlindRows, *, job_timeout: float = 60.0) -> Runs:
-    limits = RunLimits(lease=1.0, job_timeout=job_timeout)
-    return Runs(ledger, SilentBell(), rows, execute, limits=limits, worker="w@host", redactor=Redactor())
+def runs_of(
+    ledger: Ledger,
+    execute: Execute,
+    rows: BlindRows,
+    bell: SilentBell | None = None,
+    *,
+    job_timeout: float = 60.0,
+    spell: float = 2.0,
+) -> Runs:
+    limits = RunLimits(lease=1.0, job_timeout=job_timeout, spell=spell)
+    bell = bell or SilentBell()
+    return Runs(ledger, bell, rows, execute, limits=limits, worker="w@host", redactor=Redactor())
+
+
+def a_job(key: str = KEY) -> NewJob:
+    return NewJob(key=key, queue=QUEUE, profile="default", scope="team:a", envelope="{}")
 
 
 async def claimed(ledger: Ledger) -> Lease:
-    job = NewJob(key=KEY, queue=QUEUE, profile="default", scope="team:a", envelope="{}")
-    await ledger.enqueue([job])
+    await ledger.enqueue([a_job()])
     (doorbell,) = (await ledger.claim(QUEUE)).doorbells
     return doorbell.lease
+
+
+async def at_once(run: Run) -> Success:
+    return Success()
 
 
 async def forever(run: Run) -> Success:
@@ -161,7 +181,7 @@ async def test_a_stale_doorbell_runs_nothing_and_shows_nothing(ledger: Ledger) -
     rows = BlindRows()
     runs = runs_of(ledger, forever, rows)
     lease = await claimed(ledger)
-    await ledger.give_back([lease])
+    await ledger.drop(KEY)
 
     ended = await runs.answer(lease, QUEUE)
 
@@ -190,3 +210,83 @@ async def test_a_thousand_runs_leave_nothing_behind(ledger: Ledger) -> None:
 
     assert runs.count == 0
     assert len(asyncio.all_tasks()) == 1
+
+
+MORE = [f"build:team:b:{n:020x}" for n in range(3)]
+
+
+async def test_one_doorbell_is_answered_with_run_after_run_each_a_row_of_its_own(ledger: Ledger) -> None:
+    rows, bell = BlindRows(), SilentBell()
+    runs = runs_of(ledger, at_once, rows, bell)
+    lease = await claimed(ledger)
+    await ledger.enqueue(list(map(a_job, MORE)))
+
+    ended = await runs.answer(lease, QUEUE)
+
+    assert ended.verdict is Verdict.SERVED
+    assert rows.states == ["began", "succeeded"] * 3
+    # Somebody else may be free: one is rung for, and no second while that one is unanswered.
+    assert len(bell.rung) == 1
+    states = {key: (await ledger.status(key)).state for key in MORE}
+    assert states == {key: JobState.QUEUED if key in bell.rung else JobState.DONE for key in MORE}
+
+
+async def test_a_long_run_is_followed_by_a_doorbell_for_everything_due(ledger: Ledger) -> None:
+    rows, bell = BlindRows(), SilentBell()
+    runs = runs_of(ledger, at_once, rows, bell, spell=0.0)
+    lease = await claimed(ledger)
+    await ledger.enqueue(list(map(a_job, MORE)))
+
+    await runs.answer(lease, QUEUE)
+
+    assert rows.states == ["began", "succeeded"]
+    assert sorted(bell.rung) == MORE
+
+
+async def test_a_run_that_fails_is_followed_by_the_next(ledger: Ledger) -> None:
+    rows = BlindRows()
+
+    async def execute(run: Run) -> Success:
+        if run.lease.key == KEY:
+            raise ValueError("no")
+        return Success()
+
+    runs = runs_of(ledger, execute, rows)
+    lease = await claimed(ledger)
+    await ledger.enqueue([a_job(MORE[0])])
+
+    ended = await runs.answer(lease, QUEUE)
+
+    assert ended.verdict is Verdict.AGAIN
+    assert rows.states == ["began", "retried", "began", "succeeded"]
+
+
+async def test_a_void_doorbell_is_answered_with_what_is_due(ledger: Ledger) -> None:
+    rows = BlindRows()
+    runs = runs_of(ledger, at_once, rows)
+    lease = await claimed(ledger)
+    await ledger.drop(KEY)
+    await ledger.enqueue([a_job(MORE[0])])
+
+    ended = await runs.answer(lease, QUEUE)
+
+    assert ended == Ended(Verdict.STALE)
+    assert (await ledger.status(MORE[0])).state is JobState.DONE
+
+
+async def test_a_process_that_stops_goes_on_with_nothing(ledger: Ledger) -> None:
+    rows, finish = BlindRows(), asyncio.Event()
+
+    async def execute(run: Run) -> Success:
+        await finish.wait()
+        return Success()
+
+    runs = runs_of(ledger, execute, rows)
+    task = await answered(runs, await claimed(ledger))
+    await ledger.enqueue([a_job(MORE[0])])
+    runs.stop(30.0)
+    finish.set()
+
+    assert (await task).verdict is Verdict.SERVED
+    assert rows.states == ["began", "succeeded"]
+    assert (await ledger.status(MORE[0])).state is JobState.WAITING

@@ -5,7 +5,8 @@ holds it), or over: `done`, `dead` (a letter kept for an operator), `cancelled`,
 wider build.  The first four are owed.
 
     enqueue     unknown, over, dead -> waiting; else merged, or flagged to run again
-    claim       waiting -> queued with a token and a lease; -> parked; -> folded
+    claim       waiting -> queued with a token and a lease; -> parked; -> folded; for a worker that
+                begins one at once also waiting -> running, or queued -> running or parked
     give_back   queued -> waiting, as if never claimed
     begin       queued -> running; -> parked when a breaker opened meanwhile
     renew       running, for another lease

@@ -86,6 +86,15 @@ class Ledger:
         """
         return await self.run(self.calls.claim(queue, n))
 
+    async def claim_and_begin(self, queue: str, *, worker: str) -> tuple[Run | None, Claimed]:
+        """Begin the next due job of a queue at once, without a doorbell; None when there is none.
+
+        One more is claimed, to be published, when no doorbell of the queue is unanswered: somebody
+        else may be free.  A claimed job that others have passed by comes first; its own doorbell
+        finds it begun.
+        """
+        return await self.run(self.calls.claim_and_begin(queue, worker=worker))
+
     async def give_back(self, leases: Sequence[Lease]) -> int:
         """Return claimed jobs whose doorbell could not be published; how many were still ours."""
         return await self.run(self.calls.give_back(leases))

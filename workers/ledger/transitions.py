@@ -56,11 +56,19 @@ class Transitions:
 
     def claim(self, queue: str, n: int | None = None) -> Call[Claimed]:
         """See `Ledger.claim`."""
+        wanted = self.options.max_in_flight if n is None else n
+        args = self._claim_args(queue, wanted, self.options.max_in_flight)
+        return self.call("claim", (*args, "", 0, 0, 0), lambda reply: _claimed(queue, reply))
+
+    def claim_and_begin(self, queue: str, *, worker: str) -> Call[tuple[Run | None, Claimed]]:
+        """See `Ledger.claim_and_begin`."""
         o = self.options
-        wanted = o.max_in_flight if n is None else n
-        lease = _ms(o.doorbell_lease)
-        args = (queue, wanted, o.max_in_flight, o.root_concurrency, lease, o.history_limit)
-        return self.call("claim", args, lambda reply: _claimed(queue, reply))
+        args = (*self._claim_args(queue, 1, 1), worker, _ms(o.lease), self._max_wait, o.max_in_flight // 2)
+        return self.call("claim", args, lambda reply: (_run(reply[2]), _claimed(queue, reply)))
+
+    def _claim_args(self, queue: str, wanted: int, not_begun: int) -> tuple[Arg, ...]:
+        o = self.options
+        return (queue, wanted, not_begun, o.root_concurrency, _ms(o.doorbell_lease), o.history_limit)
 
     def give_back(self, leases: Sequence[Lease]) -> Call[int]:
         """See `Ledger.give_back`."""
@@ -69,7 +77,7 @@ class Transitions:
     def begin(self, lease: Lease, *, worker: str) -> Call[Run | None]:
         """See `Ledger.begin`."""
         args = (lease.key, lease.token, _ms(self.options.lease), worker, self._max_wait)
-        return self.call("begin", args, lambda reply: _run(lease, reply))
+        return self.call("begin", args, _run)
 
     def renew(self, leases: Sequence[Lease]) -> Call[list[bool]]:
         """See `Ledger.renew`."""
@@ -204,7 +212,7 @@ def _enqueued(jobs: Sequence[NewJob], reply: list[Any]) -> list[Enqueued]:
 
 def _claimed(queue: str, reply: list[Any]) -> Claimed:
     doorbells: list[Doorbell] = []
-    for key, token, priority, profile, scope in rows(reply[2:], 5):
+    for key, token, priority, profile, scope in rows(reply[3:], 5):
         lease = Lease(JobKey(key), int(token))
         doorbells.append(
             Doorbell(lease, type_of(key), queue, Priority(priority), root_of(key), profile, scope)
@@ -212,15 +220,15 @@ def _claimed(queue: str, reply: list[Any]) -> Claimed:
     return Claimed(tuple(doorbells), folded=reply[0], parked=reply[1])
 
 
-def _run(lease: Lease, reply: list[Any] | None) -> Run | None:
+def _run(reply: list[Any] | None) -> Run | None:
     if reply is None:
         return None
-    queue, profile, scope, envelope, attempts, losses, merged, due, begun, ends = reply
+    key, token, queue, profile, scope, envelope, attempts, losses, merged, due, begun, ends = reply
     return Run(
-        lease=lease,
-        type=type_of(lease.key),
+        lease=Lease(JobKey(key), token),
+        type=type_of(key),
         queue=queue,
-        root=root_of(lease.key),
+        root=root_of(key),
         profile=profile,
         scope=scope,
         envelope=envelope,

@@ -19,6 +19,7 @@ from workers.ledger import (
     LedgerOptions,
     NewJob,
     Outcome,
+    Party,
     Success,
 )
 from workers.ledger.testing import (
@@ -267,3 +268,64 @@ def test_the_ledger_and_the_library_agree_on_what_covers_what(
 
 def text_of(reach: Reach, kinds: set[str]) -> str:
     return coverage_text(Coverage(str(reach.at), reach.inherit, reach.descendants, tuple(kinds)))
+
+
+async def test_the_next_run_begins_in_the_round_trip_that_ends_the_last(ledger: Ledger) -> None:
+    run = await begin_one(ledger, a_build(1))
+    await ledger.enqueue([a_build(2)])
+
+    calls = ledger.calls
+    settle = calls.settle(run.lease, Success())
+    settled, (following, claimed) = await ledger.both(settle, calls.claim_and_begin(BELIEFS, worker="w"))
+
+    assert settled is not None
+    assert following is not None
+    assert (following.lease.key, following.attempts, following.envelope) == (a_build(2).key, 1, '{"n":2}')
+    assert claimed.doorbells == ()
+    assert await ledger.begin(following.lease, worker="w") is None
+    assert await ledger.settle(following.lease, Success()) is not None
+
+
+async def test_what_begins_at_once_needs_no_room_and_rings_when_nobody_is_rung_for(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(max_in_flight=4))
+    await ledger.enqueue([a_build(1, f"team:t{n}") for n in range(9)])
+
+    first, rung = await ledger.claim_and_begin(BELIEFS, worker="w")
+    full = await ledger.claim(BELIEFS)
+    second, none = await ledger.claim_and_begin(BELIEFS, worker="w")
+
+    assert first is not None
+    assert second is not None
+    assert (len(rung.doorbells), len(full.doorbells), len(none.doorbells)) == (1, 3, 0)
+
+
+async def test_a_claimed_job_that_others_have_passed_by_begins_before_them(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(max_in_flight=4))
+    await ledger.enqueue([a_build(1, f"team:t{n}") for n in range(6)])
+    [waits] = (await ledger.claim(BELIEFS, 1)).doorbells
+
+    begun = [(await ledger.claim_and_begin(BELIEFS, worker="w"))[0] for _ in range(3)]
+
+    assert [run.lease for run in begun if run is not None][2] == waits.lease
+    assert await ledger.begin(waits.lease, worker="w") is None
+
+
+async def test_a_claimed_job_whose_breaker_opened_is_parked_and_another_begun(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(max_in_flight=2))
+    await ledger.enqueue([a_build(1, f"team:t{n}") for n in range(3)])
+    [waits] = (await ledger.claim(BELIEFS, 1)).doorbells
+    await ledger.claim_and_begin(BELIEFS, worker="w")
+    await ledger.open_breaker(Party(waits.root, "default"), "no credits")
+
+    run, claimed = await ledger.claim_and_begin(BELIEFS, worker="w")
+
+    assert run is not None
+    assert run.root != waits.root
+    assert claimed.parked == 1
+    assert (await ledger.status(waits.lease.key)).state is JobState.PARKED

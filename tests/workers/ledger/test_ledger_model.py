@@ -33,6 +33,7 @@ from workers.ledger import (
     NewJob,
     Outcome,
     Party,
+    Run,
     Success,
     SyncLedger,
     keeping,
@@ -200,10 +201,22 @@ class LedgerMachine(RuleBasedStateMachine):
         for lease in self.leases[-6:] if begin else ():
             self.begin_with(lease)
 
-    def claim_from(self, queue: str, n: int) -> None:
+    @precondition(lambda self: any(job.state in ("waiting", "queued") for job in self.jobs.values()))
+    @rule(queue=st.sampled_from((BELIEFS, BELIEFS, INGEST)), times=st.integers(1, 4))
+    def claim_and_begin(self, queue: str, times: int) -> None:
+        for _ in range(times):
+            self.claim_from(queue, 1, begins=True)
+
+    def claim_from(self, queue: str, n: int, *, begins: bool = False) -> None:
         queued = [key for key in KEYS if self.jobs[key].state == "queued" and JOBS[key].queue == queue]
         could = {key for key in KEYS if JOBS[key].queue == queue and self.is_claimable(key)}
-        answer = self.ledger.claim(queue, n)
+        if begins:
+            run, answer = self.ledger.run(self.scripts.claim_and_begin(queue, worker="w"))
+            room = (1 if queued else 2) - (run is not None)
+        else:
+            run, answer = None, self.ledger.claim(queue, n)
+            room = min(n, OPTIONS.max_in_flight - len(queued))
+        begun = [] if run is None else self.note_begun(run, could)
         claimed = [doorbell.lease for doorbell in answer.doorbells]
         assert len(queued) + len(claimed) <= OPTIONS.max_in_flight, "I9: the backlog stays in the ledger"
         for doorbell in answer.doorbells:
@@ -217,12 +230,29 @@ class LedgerMachine(RuleBasedStateMachine):
         self.leases += claimed
         self.follow_folds(answer.folded)
         self.follow_parks(queue, answer.parked)
-        room = min(n, OPTIONS.max_in_flight - len(queued)) - len(claimed)
+        room -= len(claimed)
         left = [key for key in could if self.jobs[key].state == "waiting" and self.has_slot(root_of(key))]
         # A party held back by a trial is looked at again within a second.
         settled = self.now > self.trial_passed + 1000
         assert room <= 0 or not left or not settled, "I5: what could run was claimed"
-        self.check_fair(claimed, left)
+        self.check_fair(begun + claimed, left)
+
+    def note_begun(self, run: Run, could: set[str]) -> list[Lease]:
+        """A job that was begun as it was claimed, if it was claimed just now."""
+        job, lease = self.jobs[run.lease.key], run.lease
+        was_queued = job.state == "queued"
+        if was_queued:
+            assert lease.token == job.token, "I2: its doorbell's token, which is stale from here on"
+            assert job.forced or not self.is_held(lease.key)
+        else:
+            assert lease.key in could, "I4: never early, and not past a breaker"
+            assert lease.token > self.tokens, "I2: a token is new"
+            self.tokens = job.token = lease.token
+            job.claimed = self.now
+            self.leases.append(lease)
+        job.state, job.attempts, job.lease_ends = "running", job.attempts + 1, self.now + 60_000
+        assert (run.attempts, run.losses, run.merged) == (job.attempts, job.losses, job.merged)
+        return [] if was_queued else [lease]
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
@@ -580,11 +610,16 @@ class LedgerMachine(RuleBasedStateMachine):
     def follow_parks(self, queue: str, parked: int) -> None:
         found = 0
         for key, job in self.jobs.items():
-            if JOBS[key].queue == queue and job.state == "waiting" and self.is_held(key):
-                state = self.client.hget(f"{P}job:{key}", "state")
-                if state == "parked":
-                    assert job.due <= self.now
-                    job.state, found = "parked", found + 1
+            if JOBS[key].queue != queue or job.state not in ("waiting", "queued") or not self.is_held(key):
+                continue
+            if self.client.hget(f"{P}job:{key}", "state") != "parked":
+                continue
+            found += 1
+            if job.state == "queued":
+                self.return_unserved(key, "parked")
+            else:
+                assert job.due <= self.now
+                job.state = "parked"
         assert found == parked
 
     # -- what the checks ask

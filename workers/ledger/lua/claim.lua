@@ -1,17 +1,23 @@
--- claim: due jobs of a queue, root by root, each with a fencing token and a queued lease.
+-- claim: due jobs of a queue, root by root, each with a fencing token and a queued lease; a worker that
+-- says so begins one at once.
 -- KEYS[1]  the prefix of every key
--- ARGV     queue, jobs wanted, most claimed and not begun in the queue, most in flight of a root,
---          lease (ms), history limit
--- Returns  folded, parked, then for each job: key, token, "high" | "normal", profile, scope
+-- ARGV     queue, jobs wanted, most claimed and not begun in the queue, most in flight of a root, queued
+--          lease (ms), history limit; to begin one besides: worker (else ""), its lease (ms), longest
+--          wait since first (ms), how many later ones may pass by a claimed job before it is begun
+-- Returns  folded, parked, the run as `begin` returns it or nil, then for each job claimed: key, token,
+--          "high" | "normal", profile, scope
 -- Cost     O(k log n) for k claimed, folded and parked, however many wait
--- include: clock names tally lanes wide records breakers
+-- include: clock names tally lanes wide records breakers flight start
 local queue, now, lease, history_limit = ARGV[1], clock(), tonumber(ARGV[5]), tonumber(ARGV[6])
-local root_cap = tonumber(ARGV[4])
+local root_cap, worker, run_lease = tonumber(ARGV[4]), ARGV[7], tonumber(ARGV[8])
 local ring, heads, asleep = P .. "ring:" .. queue, P .. "heads:" .. queue, P .. "asleep:" .. queue
 local queued, express = P .. "queued:" .. queue, P .. "express:" .. queue
-local room = math.min(tonumber(ARGV[2]), tonumber(ARGV[3]) - call("ZCARD", queued))
-local reply, folded, parked = { 0, 0 }, 0, 0
-if room <= 0 then return reply end
+local room = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[3]) - call("ZCARD", queued)))
+local reply, folded, parked = { 0, 0, false }, 0, 0
+-- The one begun at once needs no room among those not begun.
+local begins = worker ~= ""
+if begins then room = room + 1 end
+if room == 0 then return reply end
 
 -- Parties woken, parties looked at, and due jobs looked at for what a wide one covers: each bounds a call,
 -- and what it leaves is found by the next.  More wake than are needed, so that none sleeps on for long.
@@ -57,13 +63,19 @@ local function hand_out(root, profile, id, priority)
   local name = P .. "job:" .. key
   local token = last_token + 1
   last_token, last_turn = token, last_turn + 1
-  call("HSET", name, "state", "queued", "token", token, "claimed", now)
   call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
-  call("ZADD", queued, now + lease, key)
   call("SADD", P .. "held:" .. root, key)
-  move_count(queue, profile, "waiting", "queued")
   count_total("claimed", queue, profile)
   room = room - 1
+  if begins then
+    begins = false
+    move_count(queue, profile, "waiting", nil)
+    reply[3] = start(key, root, id, read_job(key), token, now, run_lease, worker, "claimed", now)
+    return
+  end
+  call("HSET", name, "state", "queued", "token", token, "claimed", now)
+  call("ZADD", queued, now + lease, key)
+  move_count(queue, profile, "waiting", "queued")
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = key, token, priority, profile
   reply[n + 5] = scope_of(root, id, { scope = not is_build(id) and call("HGET", name, "scope") or nil })
@@ -145,6 +157,21 @@ local function park_due(root, profile, id, due)
   park(queue, root, profile, id, due, now)
   parked = parked + 1
 end
+
+-- A claimed job whose doorbell nobody had time for comes before what is claimed after it.
+local function begin_passed_by()
+  local key = call("ZRANGE", queued, 0, 0)[1]
+  if not key or last_token - call("HGET", P .. "job:" .. key, "token") < tonumber(ARGV[10]) then return end
+  local root, id = split(key)
+  reply[3] = start_queued(key, root, id, read_job(key), now, run_lease, worker, tonumber(ARGV[9]))
+  if reply[3] then
+    begins, room = false, room - 1
+  else
+    parked = parked + 1
+  end
+end
+
+if begins then begin_passed_by() end
 
 -- What an operator asked to run, whatever its delay and its breaker say.
 for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
