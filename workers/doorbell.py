@@ -110,6 +110,8 @@ def linked_producer(app: Celery) -> Generator[Any]:
 
 def queue_depth(connection: Any, queue: str) -> int:
     """How many messages wait in a queue, 0 when there is none yet."""
+    # Anew when it was given up, which `channel` would not do.
+    connection.ensure_connection(**PUBLISH_RETRIES)
     # On a channel of its own: RabbitMQ closes one that asks for a queue that is not there.
     with connection.channel() as channel:
         try:
