@@ -53,11 +53,11 @@ class ChunkPart(Value):
 class Envelope(Value):
     """One event's part of an item.  The order of the fields is that of the JSON."""
 
-    v: Literal[2, 3] = 3
+    v: Literal[2, 3] = Field(default=3, kw_only=True)
     """3 when `text` travels beside the envelope, 2 when the envelope is all there is."""
     id: str
     kind: ItemKind
-    text: str = ""
+    text: str = Field(default="", kw_only=True)
     meta: MemoryMeta
     ws: str | None = None
     """Digest of a workspace that was not sent."""
