@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 class Consumer(consumer.Consumer):
     """Celery's consumer with three answers of its own.
 
-    A broker that is away is tried again every five seconds at the latest, for ever.  What cannot be
-    read is set aside, not discarded and not met again.  A cold shutdown cancels the runs.
+    A broker that is away is tried again every five seconds at the latest, for ever, however its link
+    broke.  What cannot be read is set aside, not discarded and not met again.  A cold shutdown cancels
+    the runs.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -66,6 +67,15 @@ class Consumer(consumer.Consumer):
         )
         self.first_connection_attempt = False
         return conn
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """The link broke: closed, however that goes, and made anew."""
+        try:
+            super().on_connection_error_after_connected(exc)
+        except Exception as error:
+            # Kombu gives back what was not acknowledged by way of the link that has just broken, and
+            # trips.  The worker would end for it; the doorbell's lease takes care of its job.
+            log.warning("link_not_closed", extra={"error": type(error).__name__})
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         """What is called with every message."""
