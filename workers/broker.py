@@ -36,7 +36,20 @@ def kombu_broker(url: str) -> KombuBroker:
         # With a password the sentinels themselves want, or TLS to them.
         sentinel = {"sentinel_kwargs": watched.sentinel} if watched.sentinel else {}
         return KombuBroker(";".join(urls), {"master_name": watched.master, **sentinel})
-    return KombuBroker(url)
+    return KombuBroker(_with_password_before_host(url) if url.startswith("redis") else url)
+
+
+def _with_password_before_host(url: str) -> str:
+    # redis-py also reads `?password=`, which Kombu would hand to its connections twice.
+    split = urlsplit(url)
+    query = parse_qs(split.query)
+    if "password" not in query:
+        return url
+    user, password = query.pop("username", [None])[0], query.pop("password")[0]
+    host = split.netloc.rpartition("@")[2]
+    return split._replace(
+        netloc=f"{_credential(user, password)}{host}", query=urlencode(query, doseq=True)
+    ).geturl()
 
 
 def _socket_url(url: str) -> str:

@@ -66,6 +66,7 @@ async def test_a_password_with_every_odd_character(tmp_path: Path) -> None:
         command(server, "CONFIG", "SET", "requirepass", PASSWORD)
 
         await enqueue_both_ways(f"redis://:{QUOTED}@127.0.0.1:{server.port}/0")
+        await enqueue_both_ways(f"redis://127.0.0.1:{server.port}/1?password={QUOTED}")
 
 
 @pytest.mark.parametrize("credential", ["", ":wrong@"])

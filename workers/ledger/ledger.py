@@ -119,18 +119,6 @@ class Ledger:
         """End a run that failed; None, and nothing kept, when the token is stale."""
         return await self.run(self.calls.fail(lease, failure))
 
-    async def settle_and_claim(
-        self, lease: Lease, success: Success, queue: str, n: int = 1
-    ) -> tuple[Settled | None, Claimed]:
-        """Settle, and claim what is next, in one round trip."""
-        return await self.both(self.calls.settle(lease, success), self.calls.claim(queue, n))
-
-    async def fail_and_claim(
-        self, lease: Lease, failure: Failure, queue: str, n: int = 1
-    ) -> tuple[Failed | None, Claimed]:
-        """Fail, and claim what is next, in one round trip."""
-        return await self.both(self.calls.fail(lease, failure), self.calls.claim(queue, n))
-
     # -- what the beat does
 
     async def reap(self) -> Reaped:

@@ -306,7 +306,8 @@ async def test_a_redis_that_forgot_its_scripts_is_given_them_again(ledger: Ledge
     run = await begin_one(ledger, a_build())
     await redis.script_flush()
 
-    settled, claimed = await ledger.settle_and_claim(run.lease, Success(), BELIEFS)
+    settle, claim = ledger.calls.settle(run.lease, Success()), ledger.calls.claim(BELIEFS)
+    settled, claimed = await ledger.both(settle, claim)
 
     assert settled is not None
     assert claimed.doorbells == ()
