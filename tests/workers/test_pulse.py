@@ -43,7 +43,9 @@ def consumer_with(depth: int) -> Any:
     return SimpleNamespace(
         hostname="w@here",
         task_consumer=SimpleNamespace(queues=[SimpleNamespace(name="tinymemory.ingest")]),
-        connection=SimpleNamespace(channel=lambda: Queue(depth=depth), channel_errors=()),
+        connection=SimpleNamespace(
+            channel=lambda: Queue(depth=depth), channel_errors=(), ensure_connection=lambda **_: None
+        ),
         connection_errors=(LostLinkError,),
         pool=SimpleNamespace(num_processes=4),
         timer=SimpleNamespace(),

@@ -86,7 +86,11 @@ def test_what_is_no_credential_is_refused() -> None:
     ("id_", "settings", "said"),
     [
         ("reference", {"path": "x"}, "the reference engine takes no `path` (it takes no settings)"),
-        ("sqlite", {"endpoint": "https://x.test"}, "the sqlite engine takes no `endpoint` (it takes `path`)"),
+        (
+            "sqlite",
+            {"endpoint": "https://x.test"},
+            "the sqlite engine takes no `endpoint` (it takes `distiller`",
+        ),
         (
             "cortexdb",
             {"path": "x"},
