@@ -39,12 +39,16 @@ def settings(redis: AsyncRedis, redis_server: RedisServer, monkeypatch: pytest.M
     return WorkerSettings.load()
 
 
+def already_connected(**_: object) -> None:
+    """What Kombu does on a link that is up: nothing."""
+
+
 def consumer_with(depth: int) -> Any:
     return SimpleNamespace(
         hostname="w@here",
         task_consumer=SimpleNamespace(queues=[SimpleNamespace(name="tinymemory.ingest")]),
         connection=SimpleNamespace(
-            channel=lambda: Queue(depth=depth), channel_errors=(), ensure_connection=lambda **_: None
+            channel=lambda: Queue(depth=depth), channel_errors=(), ensure_connection=already_connected
         ),
         connection_errors=(LostLinkError,),
         pool=SimpleNamespace(num_processes=4),
