@@ -82,18 +82,29 @@ class BrokerBell:
 
     def _publish(self, doorbell: Doorbell, producer: Any) -> None:
         self._app.send_task(
-            TASK_BY_TYPE[doorbell.type],
-            args=[doorbell.lease.key, doorbell.lease.token],
-            task_id=doorbell.lease.task_id,
+            **_task(doorbell),
             queue=doorbell.queue,
             priority=message_priority(doorbell.priority, redis_is_broker=self._redis_is_broker),
-            argsrepr=doorbell.scope,
-            kwargsrepr="",
             producer=producer,
             retry=True,
             retry_policy=PUBLISH_RETRIES,
-            ignore_result=True,
         )
+
+
+def task_message(app: Celery, doorbell: Doorbell) -> Any:
+    """The message of a doorbell, as Celery would publish it: its headers, properties and body."""
+    return app.amqp.create_task_message(kwargs={}, **_task(doorbell))
+
+
+def _task(doorbell: Doorbell) -> dict[str, Any]:
+    return {
+        "name": TASK_BY_TYPE[doorbell.type],
+        "args": [doorbell.lease.key, doorbell.lease.token],
+        "task_id": doorbell.lease.task_id,
+        "argsrepr": doorbell.scope,
+        "kwargsrepr": "",
+        "ignore_result": True,
+    }
 
 
 @contextmanager

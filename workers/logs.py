@@ -39,6 +39,9 @@ def configure_logging(level: str, form: LogFormat, redactor: Redactor) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # A line a message, before anything can know whether its doorbell is stale; a run's own line says
+    # what became of it, and comes for those too that began without a message.
+    logging.getLogger("celery.worker.strategy").setLevel(logging.WARNING)
 
 
 def formatter(form: LogFormat, redactor: Redactor) -> logging.Formatter:

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from celery import Celery, bootsteps, signals
+from celery.concurrency.prefork import TaskPool as ForkingPool
 from celery.exceptions import WorkerShutdown
 from celery.worker import state
 from redis.exceptions import RedisError
@@ -20,7 +21,8 @@ from tinymemory.errors import ConfigError
 from tinymemory.exit import ExitCode
 from workers.configuration import ensure_keeps_keys, ensure_visibility
 from workers.connection import sync_redis
-from workers.doorbell import BrokerBell
+from workers.doorbell import Bell, BrokerBell
+from workers.doorstep import OwnDoor
 from workers.factory import ensure_engines
 from workers.listener import Listener
 from workers.runtime import RuntimeHolder
@@ -110,7 +112,12 @@ def extend_workers(app: Celery, runtimes: RuntimeHolder) -> None:
 
         def start(self, parent: Any) -> None:
             settings = runtimes.settings or WorkerSettings.load()
-            bell = BrokerBell(app, redis_is_broker=settings.redis_is_broker)
+            bell: Bell = BrokerBell(app, redis_is_broker=settings.redis_is_broker)
+            # RabbitMQ pushes as many messages as there are slots, and knows of no others.
+            if settings.redis_is_broker:
+                bell = OwnDoor(app, parent, bell)
+            if not isinstance(parent.pool, ForkingPool):
+                runtimes.get(parent.hostname)  # what it takes to open, the first job would wait for
             self._listener = Listener(settings, bell, lambda: list(app.amqp.queues.consume_from))
             self._listener.start()
 

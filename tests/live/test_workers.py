@@ -51,6 +51,20 @@ async def test_every_pool_runs_both_kinds_of_job_and_stops_with_exit_code_0(
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
+async def test_what_is_due_at_once_reaches_a_free_worker_without_a_message(live: MakeLive, pool: str) -> None:
+    layer = live()
+    worker = layer.programs.start("worker", "--pool", pool, "-c", "4")
+    await until(lambda: bool(layer.redis.pubsub_numsub("{tinymemory}:due")[0][1]))
+
+    keys = [(await layer.one(ingest(f"t{n}"), root="team:near")).key for n in range(3)]
+    statuses = await layer.wait_over(*keys)
+
+    assert {status.state for status in statuses} == {JobState.DONE}
+    assert "cmdstat_lpush" not in layer.redis.info("commandstats")
+    assert worker.terminate() == 0
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
 async def test_r04_a_worker_takes_work_again_after_its_broker_went_away(
     live: MakeLive, own_redis: RedisServer, pool: str
 ) -> None:

@@ -90,8 +90,8 @@ class Ledger:
         """Begin the next due job of a queue at once, without a doorbell; None when there is none.
 
         One more is claimed, to be published, when no doorbell of the queue is unanswered: somebody
-        else may be free.  A claimed job that others have passed by comes first; its own doorbell
-        finds it begun.
+        else may be free.  A claimed job that others have passed by comes first, and the longest
+        claimed one last, when nothing is due; its own doorbell finds it begun.
         """
         return await self.run(self.calls.claim_and_begin(queue, worker=worker))
 

@@ -314,6 +314,16 @@ async def test_a_claimed_job_that_others_have_passed_by_begins_before_them(
     assert await ledger.begin(waits.lease, worker="w") is None
 
 
+async def test_whoever_is_free_begins_what_is_claimed_when_nothing_else_is_due(ledger: Ledger) -> None:
+    await ledger.enqueue([a_build(1), a_build(2)])
+    first, second = (await ledger.claim(BELIEFS)).doorbells
+
+    begun = [(await ledger.claim_and_begin(BELIEFS, worker="w"))[0] for _ in range(3)]
+
+    assert [run and run.lease for run in begun] == [first.lease, second.lease, None]
+    assert await ledger.begin(first.lease, worker="w") is None
+
+
 async def test_a_claimed_job_whose_breaker_opened_is_parked_and_another_begun(
     redis: Redis, ledger: Ledger
 ) -> None:

@@ -216,7 +216,11 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             run, answer = None, self.ledger.claim(queue, n)
             room = min(n, OPTIONS.max_in_flight - len(queued))
+        due = [key for key in could if self.has_slot(root_of(key))]
         begun = [] if run is None else self.note_begun(run, could)
+        if run is not None and not begun and self.now > self.trial_passed + 1000:
+            passed_by = self.tokens - run.lease.token >= OPTIONS.max_in_flight // 2
+            assert passed_by or not due, "I5: what is due comes before what has a doorbell"
         claimed = [doorbell.lease for doorbell in answer.doorbells]
         assert len(queued) + len(claimed) <= OPTIONS.max_in_flight, "I9: the backlog stays in the ledger"
         for doorbell in answer.doorbells:

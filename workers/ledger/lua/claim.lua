@@ -158,10 +158,10 @@ local function park_due(root, profile, id, due)
   parked = parked + 1
 end
 
--- A claimed job whose doorbell nobody had time for comes before what is claimed after it.
-local function begin_passed_by()
+-- The longest claimed and not begun, when at least so many were claimed after it.
+local function begin_queued(passed_by)
   local key = call("ZRANGE", queued, 0, 0)[1]
-  if not key or last_token - call("HGET", P .. "job:" .. key, "token") < tonumber(ARGV[10]) then return end
+  if not key or last_token - call("HGET", P .. "job:" .. key, "token") < passed_by then return end
   local root, id = split(key)
   reply[3] = start_queued(key, root, id, read_job(key), now, run_lease, worker, tonumber(ARGV[9]))
   if reply[3] then
@@ -171,7 +171,8 @@ local function begin_passed_by()
   end
 end
 
-if begins then begin_passed_by() end
+-- A claimed job whose doorbell nobody had time for comes before what is claimed after it.
+if begins then begin_queued(tonumber(ARGV[10])) end
 
 -- What an operator asked to run, whatever its delay and its breaker say.
 for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
@@ -209,6 +210,9 @@ while room > 0 and visits > 0 do
     end_turn(party)
   end
 end
+
+-- Nothing else is to be done: whoever asks is free, and a doorbell's way takes longer.
+if begins then begin_queued(0) end
 
 if last_turn > first_turn then call("HSET", P .. "counter", "turn", last_turn, "token", last_token) end
 write_tallies()
