@@ -3,8 +3,12 @@
 Every peer is optional: what is not installed is named and left out.
 """
 
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false, reportUnknownLambdaType=false
+# Each of them is optional, and most ship no types.
+
 import importlib.metadata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +48,7 @@ def celery_app(url: str) -> Any:
 
 
 @contextmanager
-def _celery(url: str) -> Iterator[Send]:
+def _celery(url: str) -> Generator[Send]:
     app = celery_app(url)
     task = app.task(name="peer.noop")(noop)
     yield lambda key: task.apply_async((key,))
@@ -52,7 +56,7 @@ def _celery(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def _celery_singleton(url: str) -> Iterator[Send]:
+def _celery_singleton(url: str) -> Generator[Send]:
     from celery_singleton import Singleton
 
     app = celery_app(url)
@@ -63,7 +67,7 @@ def _celery_singleton(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def _celery_once(url: str) -> Iterator[Send]:
+def _celery_once(url: str) -> Generator[Send]:
     from celery_once import QueueOnce
 
     app = celery_app(url)
@@ -75,18 +79,19 @@ def _celery_once(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def _dramatiq(url: str) -> Iterator[Send]:
+def _dramatiq(url: str) -> Generator[Send]:
     import dramatiq
     from dramatiq.brokers.redis import RedisBroker
 
     broker = RedisBroker(url=url)
-    actor = dramatiq.actor(noop, broker=broker, actor_name="noop")
+    make: Any = dramatiq.actor
+    actor = make(noop, broker=broker, actor_name="noop")
     yield actor.send
     broker.close()
 
 
 @contextmanager
-def _huey(url: str) -> Iterator[Send]:
+def _huey(url: str) -> Generator[Send]:
     from huey import RedisHuey
 
     queue = RedisHuey("peer", url=url, results=False)
@@ -94,7 +99,7 @@ def _huey(url: str) -> Iterator[Send]:
 
 
 @asynccontextmanager
-async def _saq(url: str) -> AsyncIterator[AsyncSend]:
+async def _saq(url: str) -> AsyncGenerator[AsyncSend]:
     from saq import Queue
 
     queue = Queue.from_url(url)
@@ -104,7 +109,7 @@ async def _saq(url: str) -> AsyncIterator[AsyncSend]:
 
 
 @asynccontextmanager
-async def _docket(url: str) -> AsyncIterator[AsyncSend]:
+async def _docket(url: str) -> AsyncGenerator[AsyncSend]:
     from docket import Docket
 
     async def noop(key: str) -> None: ...

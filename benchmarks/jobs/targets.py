@@ -59,7 +59,7 @@ def engine(root: Namespace, profile: str) -> MemoryEngine:
 
 def raw_app() -> object:
     """The same job in plain Celery, on the broker in the environment."""
-    from benchmarks.job_peers import celery_app
+    from benchmarks.jobs.peers import celery_app
 
     app = celery_app(os.environ["TINYMEMORY_REDIS_URL"])
 
