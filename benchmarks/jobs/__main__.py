@@ -44,7 +44,7 @@ def main() -> int:
             for part in given.only.split(","):
                 print(f"\n{part}: {(PARTS[part].__doc__ or '').splitlines()[0]}", flush=True)
                 asyncio.run(PARTS[part](bench, results))
-    if given.png:
+    if given.png and results.rates:
         chart(results, given.png)
     missed = [target for target in results.targets if not target.is_met]
     print(f"\n{len(results.targets) - len(missed)} of {len(results.targets)} targets met")

@@ -14,20 +14,20 @@ from benchmarks.jobs.peers import PEERS
 
 
 def chart(results: Results, path: Path) -> None:
-    """The rates of handing over, as a PNG."""
+    """The rates of handing over and of draining, as a PNG."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    rates = {name: rate for name, rate in results.rates.items() if not name.startswith("drain")}
-    unit = rates.get("celery", 1.0)
+    rates = results.rates
+    unit = rates.get("celery") or rates["drain, celery"]
     names = sorted(rates, key=lambda name: rates[name])
     colours = ["#1f77b4" if "ours" in name else "#999999" if "bare" in name else "#d9a441" for name in names]
     figure, axes = plt.subplots(figsize=(9, 0.4 * len(names) + 1))
     bars = axes.barh(names, [rates[name] / unit for name in names], color=colours)
     axes.bar_label(bars, fmt="%.1f", padding=3)
-    axes.set_xlabel("jobs handed over, in units of one celery apply_async")
+    axes.set_xlabel("jobs a second, in units of one celery apply_async")
     axes.set_xscale("log")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
