@@ -8,6 +8,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import mul
 from typing import Protocol, runtime_checkable
 
 from tinymemory.engines.sqlite.words import STOP_WORDS, words
@@ -76,10 +77,11 @@ def _embedded(text: str) -> list[float]:
     total = sum(times * lanes for times, lanes in by_weight.items())
     lanes = array("I", total.to_bytes(_LANES * 4, sys.byteorder))
     components = [lane - weight * _BIAS for lane in lanes]
-    length = math.sqrt(sum(component * component for component in components))
+    length = math.sqrt(sum(map(mul, components, components)))
     return [component / length for component in components] if length else [0.0] * _LANES
 
 
+@lru_cache(maxsize=50_000)
 def _weight(word: str, count: int) -> int:
     # Without a corpus at hand, length stands for rarity: measured, it finds a fifth more.
     if word.partition("'")[0] in STOP_WORDS:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tinymemory.engines.sqlite import index, rows
 from tinymemory.engines.sqlite.database import Database
 from tinymemory.engines.sqlite.embedder import Embedder, HashedEmbedder
-from tinymemory.engines.sqlite.index import Embedded
+from tinymemory.engines.sqlite.index import Embedded, Entry
 from tinymemory.engines.sqlite.rows import Record
 from tinymemory.errors import EngineError
 
@@ -40,7 +40,7 @@ class Embedding:
 
     async def completed(self, records: Sequence[Record]) -> list[Record]:
         """The records with the vectors of their pieces."""
-        made = iter(await self._vectors([piece.embedded for record in records for piece in record.pieces]))
+        made = iter(await self._entries([piece.embedded for record in records for piece in record.pieces]))
         return [replace(record, vectors=tuple(next(made) for _ in record.pieces)) for record in records]
 
     async def settle(self, most: int | None = None) -> None:
@@ -63,8 +63,7 @@ class Embedding:
         return number, {key: piece.embedded for key, piece in pieces.items()}
 
     async def _settle(self, number: int, owed: dict[int, str]) -> None:
-        made = await self._vectors(list(owed.values()))
-        pairs = [(piece, one.vector) for piece, one in zip(owed, made, strict=True)]
+        pairs = list(zip(owed, await self._entries(list(owed.values())), strict=True))
         await self._database.write(lambda connection: index.settle(connection, number, pairs))
 
     async def _vector(self, text: str) -> Embedded:
@@ -75,6 +74,10 @@ class Embedding:
         del self._asked[key]
         if not task.cancelled():
             task.exception()  # seen, should nobody be left to hear of it
+
+    async def _entries(self, texts: Sequence[str]) -> list[Entry]:
+        embedded = await self._vectors(texts)
+        return await asyncio.to_thread(lambda: list(map(Entry.of, embedded)))
 
     async def _vectors(self, texts: Sequence[str]) -> list[Embedded]:
         made = await self._embedder.embed(texts) if texts else []

@@ -11,15 +11,29 @@ from dataclasses import dataclass
 from tinymemory.engines.sqlite import vectors
 from tinymemory.engines.sqlite.embedder import Embedder
 
-Vector = Sequence[float]
-
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """A text's vector and who made it."""
 
     embedder: Embedder
-    vector: Vector
+    vector: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A vector as the index keeps it, worked out before the write lock is held."""
+
+    embedder: Embedder
+    bits: bytes
+    components: bytes
+    length: float
+    """0 for a vector of zeros, which is not kept."""
+
+    @classmethod
+    def of(cls, embedded: Embedded) -> "Entry":
+        """What is kept of a vector."""
+        return cls(embedded.embedder, vectors.signature(embedded.vector), *vectors.quantised(embedded.vector))
 
 
 def number_of(connection: sqlite3.Connection, embedder: Embedder) -> int | None:
@@ -42,14 +56,13 @@ def register(connection: sqlite3.Connection, embedder: Embedder) -> int:
     return number
 
 
-def add(connection: sqlite3.Connection, pieces: Sequence[int], embedded: Sequence[Embedded] = ()) -> None:
+def add(connection: sqlite3.Connection, pieces: Sequence[int], entries: Sequence[Entry] = ()) -> None:
     """Enter new pieces: with the vectors made, and as owed by every embedder that has made none."""
     connection.executemany(
         "INSERT INTO owed (embedder, piece) SELECT number, ? FROM embedders", [(piece,) for piece in pieces]
     )
-    if embedded:
-        made = zip(pieces, (one.vector for one in embedded), strict=True)
-        settle(connection, register(connection, embedded[0].embedder), made)
+    if entries:
+        settle(connection, register(connection, entries[0].embedder), list(zip(pieces, entries, strict=True)))
 
 
 def owed(connection: sqlite3.Connection, embedder: int, limit: int) -> list[int]:
@@ -60,18 +73,18 @@ def owed(connection: sqlite3.Connection, embedder: int, limit: int) -> list[int]
     return [piece for (piece,) in rows]
 
 
-def settle(connection: sqlite3.Connection, embedder: int, made: Iterable[tuple[int, Vector]]) -> None:
+def settle(connection: sqlite3.Connection, embedder: int, made: Iterable[tuple[int, Entry]]) -> None:
     """Keep vectors that were owed; of a piece that is gone meanwhile, or done by another, nothing is kept."""
-    kept: list[tuple[int, Vector]] = []
-    for piece, vector in made:
+    kept: list[tuple[int, Entry]] = []
+    for piece, entry in made:
         taken = connection.execute("DELETE FROM owed WHERE embedder = ? AND piece = ?", (embedder, piece))
-        if taken.rowcount and any(vector):
-            kept.append((piece, vector))
+        if taken.rowcount and entry.length:
+            kept.append((piece, entry))
     connection.executemany(
         "INSERT INTO signatures (piece, embedder, bits) VALUES (?, ?, ?)",
-        [(piece, embedder, vectors.signature(vector)) for piece, vector in kept],
+        [(piece, embedder, entry.bits) for piece, entry in kept],
     )
     connection.executemany(
         "INSERT INTO vectors (piece, embedder, components, length) VALUES (?, ?, ?, ?)",
-        [(piece, embedder, *vectors.quantised(vector)) for piece, vector in kept],
+        [(piece, embedder, entry.components, entry.length) for piece, entry in kept],
     )

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from tinymemory.engine import Item
 from tinymemory.engines.sqlite import index
-from tinymemory.engines.sqlite.index import Embedded
+from tinymemory.engines.sqlite.index import Entry
 from tinymemory.engines.sqlite.pieces import Piece, pieces_of
 from tinymemory.engines.sqlite.selection import Layer, Selection, microseconds
 from tinymemory.engines.sqlite.words import indexed
@@ -31,7 +31,7 @@ class Record:
     id: str
     item: Item
     pieces: tuple[Piece, ...]
-    vectors: tuple[Embedded, ...] = ()
+    vectors: tuple[Entry, ...] = ()
     """One a piece, or none yet."""
 
     @classmethod

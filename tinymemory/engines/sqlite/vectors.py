@@ -9,11 +9,13 @@ from array import array
 from collections.abc import Iterable, Sequence
 from operator import mul
 
+_DIGITS = bytes((ord("0"), ord("1"))).ljust(256)
+
 
 def signature(vector: Sequence[float]) -> bytes:
     """One bit a component: whether it is above the vector's mean."""
-    mean = sum(vector) / len(vector)
-    bits = "".join("1" if component > mean else "0" for component in vector)
+    mean = float(sum(vector) / len(vector))
+    bits = bytes(map(mean.__lt__, vector)).translate(_DIGITS)
     return int(bits, 2).to_bytes((len(bits) + 7) // 8, "big")
 
 

@@ -29,7 +29,10 @@ STOP_WORDS = frozenset(
 
 def words(text: str) -> list[str]:
     """The words of a text in order, case folded."""
-    found: list[str] = _WORD.findall(text.casefold())
+    folded = text.casefold()
+    found: list[str] = _WORD.findall(folded)
+    if "'" not in folded and "\u2019" not in folded:
+        return found
     return [word.replace("\u2019", "'").removesuffix("'s") for word in found]
 
 
