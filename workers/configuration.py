@@ -98,6 +98,20 @@ def ensure_visibility(conf: Mapping[str, Any], settings: WorkerSettings) -> None
         )
 
 
+def ensure_no_other_broker(argv: Sequence[str], settings: WorkerSettings) -> None:
+    """Refuse `celery --broker URL`, which would change nothing: the broker is the settings'.
+
+    Raises:
+        ConfigError: The command line names another broker.
+    """
+    named = [value for option, value in pairwise(argv) if option in ("-b", "--broker")]
+    named += [word.partition("=")[2] for word in argv if word.startswith("--broker=")]
+    if any(url != settings.broker_url for url in named):
+        raise ConfigError(
+            "--broker is not read: name the broker by TINYMEMORY_BROKER_URL or TINYMEMORY_REDIS_URL"
+        )
+
+
 def ensure_keeps_keys(memory: Mapping[str, Any]) -> None:
     """Refuse a ledger whose keys Redis may drop; `memory` is what `INFO memory` answers.
 
@@ -110,6 +124,16 @@ def ensure_keeps_keys(memory: Mapping[str, Any]) -> None:
             f"the ledger's Redis has maxmemory-policy {policy}, which drops jobs when memory is short:"
             " set it to noeviction"
         )
+
+
+def ensure_pool_grows(worker: Any) -> None:
+    """Refuse `--autoscale` for a pool of one size: Celery would trip over each message.
+
+    Raises:
+        ConfigError: The pool of the worker cannot grow.
+    """
+    if worker.autoscale and not hasattr(worker.pool, "grow"):
+        raise ConfigError("--autoscale needs --pool prefork: the other pools have one size, --concurrency")
 
 
 def _transport_options(settings: WorkerSettings) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 # pyright: reportUntypedFunctionDecorator=false, reportOptionalSubscript=false, reportOptionalMemberAccess=false
 # Celery and Kombu ship no types; what is taken from them is narrowed where it leaves this module.
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -128,7 +129,9 @@ class Consumer(consumer.Consumer):
         """A cold shutdown: nothing that runs is waited for."""
         if runtimes.stop is not None:
             runtimes.stop.now.say()
-        super().cancel_active_requests()
+        # Threads cannot be killed, and need not be: their runs have just been told.
+        with contextlib.suppress(NotImplementedError):
+            super().cancel_active_requests()
 
 
 def telling(apply_async: Callable[..., Any], tell: Callable[[], None]) -> Callable[..., Any]:

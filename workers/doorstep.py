@@ -33,13 +33,15 @@ class OwnDoor:
     """Rings here for as many as there are free slots, and by way of `bell` for the others.
 
     One free slot is left to the message that the worker may be taking from the broker just now, so
-    that none waits here behind a run while another worker is free.
+    that none waits here behind a run while another worker is free.  What was taken and did not come
+    to begin, because the worker stops or its link broke, is to be passed on: no broker gives it to another.
     """
 
     def __init__(self, app: Celery, consumer: Any, bell: Bell) -> None:
         self._app = app
         self._consumer = consumer
         self._bell = bell
+        self._channel = _OwnChannel()
 
     def ring(self, doorbells: Sequence[Doorbell]) -> list[Lease]:
         """See `Bell.ring`."""
@@ -49,6 +51,14 @@ class OwnDoor:
     def depth(self, queue: str) -> int | None:
         """See `Bell.depth`."""
         return self._bell.depth(queue)
+
+    def pass_on(self) -> list[Lease]:
+        """Ring by the broker for what was taken and is not begun; those unrung, to be given back."""
+        left = list(self._channel.unanswered.values())
+        unrung = self._bell.ring(left) if left else []
+        for doorbell in left:
+            self._channel.basic_ack(doorbell.lease.task_id)
+        return unrung
 
     def _taken(self, doorbells: Sequence[Doorbell]) -> int:
         """How many of them, from the first, the worker has taken in."""
@@ -66,16 +76,27 @@ class OwnDoor:
         taken = 0
         try:
             for doorbell in doorbells[: self._free_slots()]:
-                self._consumer.task_consumer.on_message(self._message(doorbell))
+                self._take_one(doorbell)
                 taken += 1
         except Exception as error:  # the loop goes on, and the broker's way is open still
             log.warning("own_door_closed", extra={"error": type(error).__name__})
         answer.set_result(taken)
 
+    def _take_one(self, doorbell: Doorbell) -> None:
+        tag = doorbell.lease.task_id
+        self._channel.unanswered[tag] = doorbell
+        try:
+            self._consumer.task_consumer.on_message(self._message(doorbell))
+        except Exception:
+            self._channel.basic_ack(tag)
+            raise
+
     def _free_slots(self) -> int:
         consumer = self._consumer
         slots = getattr(consumer.controller, "max_concurrency", None) or consumer.pool.num_processes
-        return max(0, slots - len(state.reserved_requests) - 1)
+        # What a rate limit holds up is taken, and not among the reserved.
+        taken = max(len(state.reserved_requests), len(self._channel.unanswered))
+        return max(0, slots - taken - 1)
 
     def _message(self, doorbell: Doorbell) -> Message:
         task = task_message(self._app, doorbell)
@@ -89,17 +110,23 @@ class OwnDoor:
             delivery_tag=doorbell.lease.task_id,
             delivery_info={"exchange": EXCHANGE, "routing_key": doorbell.queue},
             accept=self._consumer.task_consumer.accept,
-            channel=_NoChannel(),
+            channel=self._channel,
         )
 
 
-class _NoChannel:
-    """What a message is acknowledged to that no broker keeps."""
+class _OwnChannel:
+    """What messages are acknowledged to that no broker keeps: each as its run is about to begin."""
 
     no_ack_consumers = None
 
+    def __init__(self) -> None:
+        self.unanswered: dict[str, Doorbell] = {}
+        """By delivery tag."""
+
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        """Nothing is to be removed."""
+        """It is in a pool's hands."""
+        self.unanswered.pop(delivery_tag, None)
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Nothing to be put back: the job's lease brings it back."""
+        """Nobody runs it; its lease brings its job back."""
+        self.unanswered.pop(delivery_tag, None)

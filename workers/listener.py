@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from workers.connection import close_redis, sync_redis
 from workers.doorbell import Bell
-from workers.ledger import LedgerOptions, SyncLedger
+from workers.ledger import Lease, LedgerOptions, SyncLedger
 from workers.settings import WorkerSettings
 
 CHANNEL = "due"
@@ -28,12 +28,22 @@ log = logging.getLogger(__name__)
 
 
 class Listener:
-    """One worker's ear: a thread with a connection of its own, from `start` to `end`."""
+    """One worker's ear: a thread with a connection of its own, from `start` to `end`.
 
-    def __init__(self, settings: WorkerSettings, bell: Bell, queues: Callable[[], Iterable[str]]) -> None:
+    As it begins and as it ends, `pass_on` rings elsewhere for what was rung for here and did not begin.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        bell: Bell,
+        queues: Callable[[], Iterable[str]],
+        pass_on: Callable[[], list[Lease]] = list,
+    ) -> None:
         self._settings = settings
         self._bell = bell
         self._queues = queues
+        self._pass_on = pass_on
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tinymemory-listener", daemon=True)
 
@@ -60,11 +70,13 @@ class Listener:
         try:
             with client.pubsub(ignore_subscribe_messages=True) as ear:
                 ear.subscribe(f"{self._settings.key_prefix}{CHANNEL}")
+                self._give_back(ledger, self._pass_on())
                 heard = set(self._queues())
                 while not self._ended.is_set():
                     for queue in sorted(heard.intersection(self._queues())):
                         self._claim(ledger, queue)
                     heard = self._heard(ear)
+                self._give_back(ledger, self._pass_on())
         finally:
             with contextlib.suppress(RedisError, OSError):
                 close_redis(client)
@@ -80,6 +92,8 @@ class Listener:
 
     def _claim(self, ledger: SyncLedger, queue: str) -> None:
         claimed = ledger.claim(queue)
-        unrung = self._bell.ring(claimed.doorbells) if claimed.doorbells else []
+        self._give_back(ledger, self._bell.ring(claimed.doorbells) if claimed.doorbells else [])
+
+    def _give_back(self, ledger: SyncLedger, unrung: list[Lease]) -> None:
         if unrung:
             ledger.give_back(unrung)

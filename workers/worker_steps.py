@@ -19,7 +19,12 @@ from redis.exceptions import RedisError
 
 from tinymemory.errors import ConfigError
 from tinymemory.exit import ExitCode
-from workers.configuration import ensure_keeps_keys, ensure_visibility
+from workers.configuration import (
+    ensure_keeps_keys,
+    ensure_no_other_broker,
+    ensure_pool_grows,
+    ensure_visibility,
+)
 from workers.connection import sync_redis
 from workers.doorbell import Bell, BrokerBell
 from workers.doorstep import OwnDoor
@@ -74,7 +79,9 @@ def extend_workers(app: Celery, runtimes: RuntimeHolder) -> None:
         def start(self, parent: Any) -> None:
             settings = runtimes.settings or WorkerSettings.load()
             try:
+                ensure_no_other_broker(sys.argv, settings)
                 ensure_visibility(app.conf, settings)
+                ensure_pool_grows(parent.controller)
                 ensure_engines(settings)
                 if not self._ledger_is_fit(settings):
                     parent.timer.call_after(_ASK_AGAIN_SECONDS, self._ask_again, (parent, settings))
@@ -109,17 +116,28 @@ def extend_workers(app: Celery, runtimes: RuntimeHolder) -> None:
         def __init__(self, parent: Any, **kwargs: Any) -> None:
             super().__init__(parent, **kwargs)
             self._listener: Listener | None = None
+            # One for all connections: what the last one left is passed on by the next.
+            self._door: OwnDoor | None = None
 
         def start(self, parent: Any) -> None:
             settings = runtimes.settings or WorkerSettings.load()
-            bell: Bell = BrokerBell(app, redis_is_broker=settings.redis_is_broker)
-            # RabbitMQ pushes as many messages as there are slots, and knows of no others.
-            if settings.redis_is_broker:
-                bell = OwnDoor(app, parent, bell)
+            bell = BrokerBell(app, redis_is_broker=settings.redis_is_broker)
+            # RabbitMQ pushes as many messages as there are slots, and knows of no others.  Without a
+            # loop (Windows, green threads) nobody could be asked to take anything.
+            if settings.redis_is_broker and parent.hub is not None:
+                self._door = self._door or OwnDoor(app, parent, bell)
             if not isinstance(parent.pool, ForkingPool):
                 runtimes.get(parent.hostname)  # what it takes to open, the first job would wait for
-            self._listener = Listener(settings, bell, lambda: list(app.amqp.queues.consume_from))
+            self._listener = self._listening(settings, bell)
             self._listener.start()
+
+        def _listening(self, settings: WorkerSettings, bell: Bell) -> Listener:
+            def queues() -> list[str]:
+                return list(app.amqp.queues.consume_from)
+
+            if self._door is None:
+                return Listener(settings, bell, queues)
+            return Listener(settings, self._door, queues, self._door.pass_on)
 
         def stop(self, parent: Any) -> None:
             if self._listener is not None:

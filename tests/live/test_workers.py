@@ -65,6 +65,30 @@ async def test_what_is_due_at_once_reaches_a_free_worker_without_a_message(live:
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGQUIT])
+async def test_what_a_stopping_worker_took_and_did_not_begin_is_another_workers_at_once(
+    live: MakeLive, pool: str, stop: signal.Signals
+) -> None:
+    layer = live(doorbell_lease=900.0, shutdown_grace=0.2)
+    layer.stub.behave(sleep=60.0)
+    worker = layer.programs.start("worker", "--pool", pool, "-c", "8")
+    await until(lambda: bool(layer.redis.pubsub_numsub("{tinymemory}:due")[0][1]))
+    # A rate limit keeps what was taken waiting in the worker for as long as the test needs.
+    layer.programs.celery("control", "rate_limit", "tinymemory.ingest_brain", "1/m")
+    keys = [(await layer.one(ingest(f"t{n}"), root=f"team:taken{n}")).key for n in range(4)]
+    await until(lambda: len(layer.stub.calls("store")) == 1)
+    layer.stub.behave(sleep=0.0)
+
+    worker.signal(stop)
+    await asyncio.to_thread(worker.process.wait, 30.0)
+    layer.programs.start("worker", "--pool", pool, "-c", "8")
+    statuses = await layer.wait_over(*keys, seconds=10.0)
+
+    assert {status.state for status in statuses} == {JobState.DONE}
+    assert "Traceback" not in worker.log
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
 async def test_r04_a_worker_takes_work_again_after_its_broker_went_away(
     live: MakeLive, own_redis: RedisServer, pool: str
 ) -> None:

@@ -1,13 +1,21 @@
 """How Celery is set up, and what is refused."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# Celery ships no types.
+
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.concurrency.solo import TaskPool as SoloPool
+from celery.concurrency.thread import TaskPool as ThreadPool
 
 from tinymemory.errors import ConfigError
 from workers.configuration import (
     celery_configuration,
     ensure_keeps_keys,
+    ensure_no_other_broker,
+    ensure_pool_grows,
     ensure_visibility,
     pool_asked_for,
 )
@@ -82,3 +90,24 @@ def test_rabbitmq_acknowledges_when_a_run_ends_so_that_none_waits_behind_it() ->
 
     assert conf["task_acks_late"]
     assert "worker_disable_prefetch" not in conf
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["-b", "redis://other:6379/0"], ["--broker", "redis://other:6379/0"], ["--broker=redis://other:6379/0"]],
+)
+def test_a_broker_named_on_the_command_line_is_refused_as_it_would_change_nothing(options: list[str]) -> None:
+    settings = WorkerSettings.load()
+
+    with pytest.raises(ConfigError, match="TINYMEMORY_BROKER_URL"):
+        ensure_no_other_broker(["celery", *options, "-A", "workers.app", "worker"], settings)
+    ensure_no_other_broker(["celery", "-b", settings.broker_url, "-A", "workers.app", "worker"], settings)
+
+
+@pytest.mark.parametrize("pool", [ThreadPool, SoloPool])
+def test_a_pool_of_one_size_is_not_scaled(pool: Any) -> None:
+    fixed = SimpleNamespace(pool=pool(4), autoscale=[8, 4])
+
+    with pytest.raises(ConfigError, match="--pool prefork"):
+        ensure_pool_grows(fixed)
+    ensure_pool_grows(SimpleNamespace(pool=fixed.pool, autoscale=None))

@@ -134,3 +134,26 @@ def test_what_the_worker_trips_over_is_rung_by_the_broker() -> None:
     OwnDoor(app, worker, bell).ring(rings)
 
     assert bell.rung == rings
+
+
+def test_what_did_not_come_to_begin_is_passed_on_to_the_broker_once() -> None:
+    worker, bell, rings = Worker(4), NotingBell(), doorbells(3)
+    door = OwnDoor(app, worker, bell)
+    door.ring(rings)
+    worker.taken[1].ack()  # its run is about to begin
+
+    assert door.pass_on() == []
+    assert door.pass_on() == []
+
+    assert bell.rung == [rings[0], rings[2]]
+
+
+def test_what_a_rate_limit_holds_up_takes_a_slot() -> None:
+    worker, bell, rings = Worker(4), NotingBell(), doorbells(6)
+    door = OwnDoor(app, worker, bell)
+
+    door.ring(rings[:3])  # taken, and never reserved
+    door.ring(rings[3:])
+
+    assert len(worker.taken) == 3
+    assert bell.rung == rings[3:]

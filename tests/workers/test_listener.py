@@ -134,3 +134,19 @@ def test_a_listener_hears_again_when_redis_is_back(server: RedisServer, settings
         handle = jobs.enqueue_sync(build("a"), root=ROOT, delay=0)
         wait_until(lambda: bell.rung == [handle.key])
     listener.end()
+
+
+def test_what_could_not_be_passed_on_as_it_ends_waits_again(
+    server: RedisServer, settings: WorkerSettings
+) -> None:
+    bell, left = NotingBell(), list[Lease]()
+    with MemoryJobs(settings) as jobs, Redis(port=server.port, decode_responses=True) as client:
+        handle = jobs.enqueue_sync(build("a"), root=ROOT, delay=0)
+        [doorbell] = SyncLedger(client).claim("tinymemory.beliefs").doorbells
+        listener = Listener(settings, bell, lambda: QUEUES, lambda: left)
+        listener.start()
+        wait_until(lambda: listening(server))
+        left.append(doorbell.lease)
+        listener.end()
+
+        assert SyncLedger(client).status(handle.key).state is JobState.WAITING
