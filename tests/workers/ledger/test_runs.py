@@ -229,6 +229,26 @@ async def test_a_stopping_worker_gives_its_run_back_due_at_once_and_uncounted(
     assert (again.attempts, again.losses) == (1, 0)
 
 
+async def test_a_stopping_worker_is_in_the_history_and_neither_a_retry_nor_the_jobs_error(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    first = await begin_one(ledger, a_build())
+    await ledger.fail(first.lease, BROKEN)
+    await clock.advance(900)
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    await ledger.begin(doorbell.lease, worker="w")
+
+    await ledger.fail(doorbell.lease, Failure(FailureKind.SHUTDOWN, JobError("WorkerStopping", "it stops")))
+
+    job = await ledger.show(a_build().key)
+    assert job is not None
+    assert job.error is not None
+    assert job.error.kind == "engine error"
+    assert (await ledger.stats()).retried_total == 1
+    kinds = [entry.error and entry.error.kind for entry in await ledger.history()]
+    assert kinds == ["WorkerStopping", "engine error"]
+
+
 async def test_a_job_of_a_newer_release_waits_for_its_worker_and_then_is_dead(
     ledger: Ledger, clock: MovableClock
 ) -> None:
@@ -246,6 +266,9 @@ async def test_a_job_of_a_newer_release_waits_for_its_worker_and_then_is_dead(
         await clock.advance(43_200)
 
     assert states == [JobState.WAITING, JobState.WAITING, JobState.DEAD]
+    # However often it came by: a day of it would push all else out of the history.
+    assert [entry.outcome for entry in await ledger.history()] == [Outcome.DEAD, Outcome.RETRY]
+    assert (await ledger.stats()).retried_total == 0
 
 
 async def test_a_rate_limit_that_says_when_to_come_back_is_no_attempt(

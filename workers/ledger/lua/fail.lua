@@ -35,10 +35,14 @@ end
 
 -- It will run again; what failed stays in view meanwhile.
 local function keep(state, series, changes, opened)
-  local entry = entry_of(key, scope_of(root, id, job), job, "retry", now, { error = { kind = ekind, message = message } })
-  chronicle(entry, limits.history)
-  count_total("retried", job.queue, job.profile)
-  changes.ekind, changes.error = ekind, message
+  -- A newer release's job comes by for a day: once in the history is enough.
+  if kind ~= "newer" or not job.newer then
+    local error = { kind = ekind, message = message }
+    chronicle(entry_of(key, scope_of(root, id, job), job, "retry", now, { error = error }), limits.history)
+  end
+  if kind ~= "shutdown" and kind ~= "newer" then count_total("retried", job.queue, job.profile) end
+  -- That its worker stopped is no fault of the job's, and hides none it had.
+  if kind ~= "shutdown" then changes.ekind, changes.error = ekind, message end
   return reply(state, go_back(key, root, id, job, state, series, changes, now), opened)
 end
 
