@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from redis.exceptions import RedisError
 
+from tinymemory.errors import EngineError
 from workers.doorbell import TASK_BY_TYPE, Bell
 from workers.events import Rows
 from workers.failure import failure_of
@@ -209,7 +210,7 @@ class Runs:
     async def _run(self, run: Run, until: float) -> tuple[Ended, _Next]:
         self._rows.began(run.lease.task_id, TASK_BY_TYPE[run.type], run.scope)
         started = monotonic()
-        running = _Running(asyncio.create_task(self._execute(run)), started)
+        running = _Running(asyncio.create_task(self._contained(run)), started)
         self._running[run.lease] = running
         try:
             result = await self._result(run, running)
@@ -218,6 +219,13 @@ class Runs:
             del self._running[run.lease]
         self._show(run, ended, monotonic() - started)
         return ended, following
+
+    async def _contained(self, run: Run) -> Success | Failure:
+        try:
+            return await self._execute(run)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Out of a task they end the loop, and with it every run of the process, without a word.
+            raise EngineError(f"the engine raised {type(error).__name__}") from error
 
     async def _result(self, run: Run, running: _Running) -> Success | Failure | None:
         """What the run came to; None when it has lost the right to say so."""
