@@ -1,14 +1,14 @@
 """Files into the brain, thousands of them: found, converted side by side, enqueued in batches, resumed.
 
 What was accepted is written down in a journal beside the data, so that an ingest that was cut short
-goes on where it was, and one that is repeated sends only what is new.
+goes on where it was, one that is repeated sends only what is new, and what a changed file had stored
+before is known, and forgotten once its new document is stored.
 """
 
 import asyncio
 import glob
-import hashlib
-import json
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,18 +22,28 @@ import watchfiles
 from tinymemory.brain_input import BrainDocument
 from tinymemory.documents import Converters, DocumentError, RawDocument, brain_document
 from tinymemory.documents.scrub import Mark, scrub
-from tinymemory.errors import InvalidRequestError
+from tinymemory.engine import MemoryEngine
+from tinymemory.errors import InvalidRequestError, UnavailableError
 from tinymemory.jobs import IngestBrain
-from tinymemory.layout import BrainSource
+from tinymemory.layout import BrainSource, MemoryLayout
 from tinymemory.meta import MemoryMeta
 from tinymemory.namespace import Namespace
 from workers.client import MemoryJobs
-from workers.ledger import Enqueued, JobKey, JobState
+from workers.factory import engine_maker
+from workers.identity import ingest_key, parts_of, weigh
+from workers.journal import FileMark, Journal, Version
+from workers.ledger import Enqueued, JobKey, JobState, Party
+from workers.replacing import Replacing
 from workers.settings import DEFAULT_PROFILE, MIB
 
 BATCH_DOCUMENTS = 50
 BATCH_BYTES = MIB
 STDIN = "-"
+PATIENCE = 30.0
+"""Seconds a ledger that has answered before may be away, or too busy to answer."""
+FIRST_PATIENCE = 2.0
+"""The same for one that never has: it is not there, most likely."""
+_PAUSE = 0.2
 
 
 class FileState(StrEnum):
@@ -56,6 +66,8 @@ class Filed:
     state: FileState
     title: str | None = None
     characters: int = 0
+    replaces: bool = False
+    """Whether an earlier version of the file was sent, which goes once this one is stored."""
     reason: str | None = None
     """Of a failed one, for programs; see `DocumentError.reason`."""
     error: str | None = None
@@ -76,41 +88,24 @@ class FilingOptions:
     at_once: int = field(default_factory=lambda: os.cpu_count() or 2)
 
 
-class Journal:
-    """Which files were accepted, one JSON a line; a line cut short by a crash counts for nothing."""
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A document on its way into a batch."""
 
-    def __init__(self, folder: Path, options: FilingOptions) -> None:
-        aim = f"{options.root} {options.profile} {options.source} {options.scrub}"
-        self._path = folder / "ingest" / f"{hashlib.sha256(aim.encode()).hexdigest()[:16]}.jsonl"
-        self._known = set(self._read())
+    label: str
+    document: BrainDocument
+    id: str
+    mark: FileMark | None
+    """None for what is no file."""
+    replaces: bool
 
-    def knows(self, path: Path) -> bool:
-        """Whether this very content of the file was accepted."""
-        return _mark(path) in self._known
-
-    def write(self, paths: Iterable[Path]) -> None:
-        """Remember files, on the disk when this returns."""
-        marks = [_mark(path) for path in paths]
-        self._known.update(marks)
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(mark) + "\n" for mark in marks)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _read(self) -> Iterator[tuple[str, int, int]]:
-        if not self._path.exists():
-            return
-        for line in self._path.read_text(encoding="utf-8").splitlines():
-            try:
-                path, size, changed = json.loads(line)
-            except ValueError:
-                continue
-            yield path, size, changed
+    def filed(self, state: FileState) -> Filed:
+        document = self.document
+        return Filed(self.label, state, document.title, len(document.text), self.replaces)
 
 
 class Filing:
-    """One ingest of files: `send` as often as there are files, then `finish`."""
+    """One ingest of files: `send` as often as there are files, then `wait` and `replace` as you like."""
 
     def __init__(
         self,
@@ -126,10 +121,20 @@ class Filing:
         self._jobs = jobs
         self._options = options
         self._on_filed = on_filed
-        self._journal = Journal(jobs.settings.data_dir, options)
-        self._pending: list[tuple[Path | None, BrainDocument]] = []
+        self._layout = MemoryLayout(options.root)
+        self._journal = Journal(jobs.settings.data_dir, f"{options.root} {options.profile} {options.source}")
+        self.replacing = Replacing(self._journal, state_of=self._state_of, open_engine=self._open_engine)
+        """What became of the old versions of changed files."""
+        self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._sending = asyncio.Lock()
+
+    async def replace(self, seconds: float = 0.0) -> None:
+        """Forget what changed files had stored before, here and in earlier runs; see `replacing`.
+
+        Waits so many seconds for ingests that are on their way.
+        """
+        await self.replacing.run(seconds)
 
     async def send(self, paths: Iterable[Path]) -> None:
         """Convert files side by side, and enqueue them as batches fill.
@@ -154,7 +159,7 @@ class Filing:
 
     async def send_bytes(self, raw: RawDocument) -> None:
         """Convert and enqueue one document that is no file: what came by stdin."""
-        await self._convert(raw, None, MemoryMeta())
+        await self._convert(raw, None, raw.label, MemoryMeta())
         await self._flush()
 
     async def wait(self, on_done: Callable[[], None] = lambda: None) -> list[tuple[JobKey, JobState]]:
@@ -168,18 +173,20 @@ class Filing:
         return bad
 
     async def _one(self, path: Path) -> None:
-        if not self._options.again and not self._options.dry_run and self._journal.knows(path):
-            self._on_filed(Filed(str(path), FileState.UNCHANGED))
-            return
         try:
-            raw, meta = await asyncio.to_thread(_read, path)
+            # Before it is read: what changes meanwhile is another version to the next run.
+            mark = await asyncio.to_thread(FileMark.of, path, scrubbed=self._options.scrub)
+            if not self._options.again and not self._options.dry_run and self._journal.knows(mark):
+                self._on_filed(Filed(str(path), FileState.UNCHANGED))
+                return
+            raw = await asyncio.to_thread(lambda: RawDocument(path.read_bytes(), path.name))
         except OSError as error:
             self._failed(str(path), "unreadable", f"{path}: {error.strerror or error}")
             return
-        await self._convert(raw, path, meta)
+        changed = datetime.fromtimestamp(mark.changed / 1e9, UTC)
+        await self._convert(raw, mark, str(path), MemoryMeta(file_path=mark.path, observed_at=changed))
 
-    async def _convert(self, raw: RawDocument, path: Path | None, meta: MemoryMeta) -> None:
-        label = str(path) if path else raw.label
+    async def _convert(self, raw: RawDocument, mark: FileMark | None, label: str, meta: MemoryMeta) -> None:
         try:
             document = await brain_document(self._converters, raw, self._options.source, meta)
         except DocumentError as error:
@@ -188,8 +195,15 @@ class Filing:
         if self._options.scrub:
             document, scrubbed = scrub(document)
             self.scrubbed.update(scrubbed.counts)
+        try:
+            id_ = await asyncio.to_thread(lambda: document.item(self._layout).fingerprint())
+        except InvalidRequestError as error:
+            self._failed(label, "refused", error.message)
+            return
+        replaces = mark is not None and self._journal.replaces(mark.path, id_)
+        one = _Pending(label, document, id_, mark, replaces)
         if self._options.dry_run:
-            self._on_filed(Filed(label, FileState.CONVERTED, document.title, len(document.text)))
+            self._on_filed(one.filed(FileState.CONVERTED))
             return
         async with self._sending:
             size = len(document.text.encode())
@@ -197,7 +211,7 @@ class Filing:
                 len(self._pending) >= BATCH_DOCUMENTS or self._pending_bytes + size > BATCH_BYTES
             ):
                 await self._enqueue()
-            self._pending.append((path, document))
+            self._pending.append(one)
             self._pending_bytes += size
 
     async def _flush(self) -> None:
@@ -207,11 +221,11 @@ class Filing:
 
     async def _enqueue(self) -> None:
         batch, self._pending, self._pending_bytes = self._pending, [], 0
-        job = IngestBrain(documents=tuple(document for _, document in batch))
+        job = IngestBrain(documents=tuple(one.document for one in batch))
         try:
-            self.handles += await self._jobs.enqueue(
-                [job], root=self._options.root, profile=self._options.profile
-            )
+            files = await asyncio.to_thread(self._versions, batch)
+            await asyncio.to_thread(self._journal.begin, files)
+            self.handles += await self._hand_over(job)
         except InvalidRequestError as error:
             if len(batch) > 1:
                 # One of them is refused; the others need not suffer for it.
@@ -219,14 +233,38 @@ class Filing:
                     self._pending = [one]
                     await self._enqueue()
                 return
-            ((path, document),) = batch
-            self._failed(str(path or document.title), "refused", error.message)
+            self._failed(batch[0].label, "refused", error.message)
             return
-        await asyncio.to_thread(self._journal.write, [path for path, _ in batch if path])
-        for path, document in batch:
-            self._on_filed(
-                Filed(str(path or document.title), FileState.ACCEPTED, document.title, len(document.text))
-            )
+        await asyncio.to_thread(self._journal.accept, files)
+        for one in batch:
+            self._on_filed(one.filed(FileState.ACCEPTED))
+
+    def _versions(self, batch: Sequence[_Pending]) -> list[tuple[FileMark, Version]]:
+        """What the files of a batch are handed over as; a large batch is several jobs."""
+        weighed = weigh([one.document for one in batch], self._layout)
+        keys = [
+            ingest_key(self._options.root, self._options.profile, part)
+            for part in parts_of(weighed)
+            for _ in part
+        ]
+        return [(one.mark, Version(one.id, key)) for one, key in zip(batch, keys, strict=True) if one.mark]
+
+    async def _hand_over(self, job: IngestBrain) -> list[Enqueued]:
+        """Enqueue patiently: a host's 200 ms are too few here, where nobody waits for one call."""
+        deadline = time.monotonic() + (PATIENCE if self.handles else FIRST_PATIENCE)
+        while True:
+            try:
+                return await self._jobs.enqueue([job], root=self._options.root, profile=self._options.profile)
+            except UnavailableError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(_PAUSE)
+
+    async def _state_of(self, job: JobKey) -> JobState:
+        return (await self._jobs.status(job)).state
+
+    def _open_engine(self) -> MemoryEngine:
+        return engine_maker(self._jobs.settings)(Party(str(self._options.root), self._options.profile))
 
     def _failed(self, path: str, reason: str, error: str) -> None:
         self._on_filed(Filed(path, FileState.FAILED, reason=reason, error=error))
@@ -280,14 +318,3 @@ async def changed_files(folders: Sequence[Path]) -> AsyncIterator[list[Path]]:
 
 def _existing(paths: Sequence[Path]) -> list[Path]:
     return sorted(path for path in paths if path.is_file())
-
-
-def _read(path: Path) -> tuple[RawDocument, MemoryMeta]:
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    meta = MemoryMeta(file_path=str(path.resolve()), observed_at=changed)
-    return RawDocument(path.read_bytes(), path.name), meta
-
-
-def _mark(path: Path) -> tuple[str, int, int]:
-    found = path.stat()
-    return str(path.resolve()), found.st_size, found.st_mtime_ns

@@ -53,7 +53,8 @@ def ingest(
 ) -> None:
     """Convert files and hand them to the workers; markdown, text, code, HTML, PDF, Office, CSV, mail, EPUB.
 
-    Repeated or cut short, it sends only what is new or has changed.  Exits 0 when every file was
+    Repeated or cut short, it sends only what is new or has changed; a changed file's old document is
+    forgotten once its new one is stored.  Exits 0 when every file was
     accepted, 1 when one failed, 75 when nothing could be submitted.
     """
     try:
@@ -87,6 +88,8 @@ def ingest(
             with shown.progress:
                 await _send(filing, paths, name, shown)
                 bad = await _wait(filing, shown) if wait and not dry_run else []
+                if not dry_run:
+                    await filing.replace(_REPLACE_SECONDS)
                 if followed:
                     await _follow(filing, followed, shown)
             return filing, bad
@@ -99,6 +102,12 @@ def ingest(
     _report(shown, filing, bad, as_json)
     if shown.failed or bad:
         raise typer.Exit(ExitCode.FAILED)
+
+
+_REPLACE_SECONDS = 5.0
+"""How long a command that could end waits for the new documents of changed files."""
+_LOOK_SECONDS = 2.0
+"""How often a watch looks for old documents to forget."""
 
 
 class _Shown:
@@ -162,20 +171,33 @@ async def _follow(filing: Any, folders: list[Path], shown: _Shown) -> None:
     from workers.filing import changed_files
 
     typer.echo("following " + ", ".join(map(str, folders)) + "; Ctrl-C ends it", err=True)
-    async for files in changed_files(folders):
-        already_failed = len(shown.failed)
-        await filing.send(files)
-        for failed in shown.failed[already_failed:]:
-            typer.echo(failed.error, err=True)
+    replacing = asyncio.create_task(_keep_replacing(filing))
+    try:
+        async for files in changed_files(folders):
+            already_failed = len(shown.failed)
+            await filing.send(files)
+            for failed in shown.failed[already_failed:]:
+                typer.echo(failed.error, err=True)
+    finally:
+        replacing.cancel()
+
+
+async def _keep_replacing(filing: Any) -> None:
+    while True:
+        await filing.replace()
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
+    replaced, outdated = sorted(set(filing.replacing.replaced)), sorted(filing.replacing.left)
     if as_json:
         print_json(
             {
                 "accepted": shown.counts["accepted"],
                 "unchanged": shown.counts["unchanged"],
                 "failed": shown.failed,
+                "replaced": replaced,
+                "outdated": outdated,
                 "converted": shown.converted,
                 "scrubbed": {mark.value: count for mark, count in filing.scrubbed.items()},
                 "jobs": [handle.key for handle in filing.handles],
@@ -186,12 +208,21 @@ def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
     out = console()
     if shown.converted:
         out.print(table(shown.converted, _CONVERTED, width=out.width))
+    if replaced:
+        out.print(table(replaced, _REPLACED, width=out.width))
     if shown.failed:
         out.print(table(shown.failed, _FAILED, width=out.width))
     for key, state in bad:
         out.print(f"{key} is {state.value}: see tinymemory jobs show {key}", markup=False)
     summary = ", ".join(f"{count} {state}" for state, count in sorted(shown.counts.items()))
     typer.echo(summary or "no files", err=True)
+    if outdated:
+        why = filing.replacing.error or "their new ones are not stored yet"
+        typer.echo(
+            f"{len(outdated)} changed files keep their old documents for now ({why}); "
+            "the next ingest replaces them",
+            err=True,
+        )
     if filing.scrubbed:
         taken = ", ".join(f"{count} {mark.value}" for mark, count in filing.scrubbed.items())
         typer.echo(f"scrubbed: {taken}", err=True)
@@ -201,7 +232,9 @@ _CONVERTED: list[Column[Any]] = [
     Column("FILE", lambda one: one.path),
     Column("TITLE", lambda one: one.title or "", below=True),
     Column("CHARACTERS", lambda one: str(one.characters), right=True),
+    Column("REPLACES", lambda one: "its old one" if one.replaces else ""),
 ]
+_REPLACED: list[Column[Any]] = [Column("REPLACED", lambda path: path)]
 _FAILED: list[Column[Any]] = [
     Column("FILE", lambda one: one.path),
     Column("REASON", lambda one: one.reason or ""),
