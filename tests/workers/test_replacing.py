@@ -1,0 +1,292 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from tinymemory.brain import Brain, BrainDocument
+from tinymemory.engines.sqlite import SqliteEngine
+from tinymemory.errors import UnavailableError
+from tinymemory.layout import MemoryLayout
+from tinymemory.meta import MemoryMeta
+from tinymemory.namespace import Namespace
+from tinymemory.query import ForgetReport, ForgetTarget, GetRequest, ListRequest
+from workers.journal import FileMark, Journal, Version
+from workers.ledger import JobKey, JobState
+from workers.replacing import Replacing
+
+LAYOUT = MemoryLayout(Namespace.parse("team:acme"))
+NOTE = "/notes/note.md"
+
+
+@dataclass
+class Desk:
+    """An ingest at work: a journal, an engine, and ingests that are over unless a test says otherwise."""
+
+    folder: Path
+    states: dict[JobKey, JobState] = field(default_factory=dict[JobKey, JobState])
+
+    def __post_init__(self) -> None:
+        self.path = self.folder / "memory.db"
+        self.engine = SqliteEngine(self.path)
+        self.crash()
+
+    def crash(self) -> None:
+        """Forget all but what is on the disk."""
+        self.journal = Journal(self.folder, "team:acme")
+        self.replacing = self.looker(self.journal)
+
+    def looker(self, journal: Journal, open_engine: Callable[[], SqliteEngine] | None = None) -> Replacing:
+        async def state_of(job: JobKey) -> JobState:
+            return self.states.get(job, JobState.DONE)
+
+        return Replacing(
+            journal, state_of=state_of, open_engine=open_engine or (lambda: SqliteEngine(self.path))
+        )
+
+    def version(self, text: str, path: str = NOTE) -> Version:
+        id_ = document(text, path).item(LAYOUT).fingerprint()
+        return Version(id_, JobKey(f"ingest:team:acme:{id_[:20]}"))
+
+    def begin(self, text: str, path: str = NOTE) -> Version:
+        version = self.version(text, path)
+        self.journal.begin([(mark(text, path), version)])
+        return version
+
+    def accept(self, text: str, path: str = NOTE) -> Version:
+        version = self.begin(text, path)
+        self.journal.accept([(mark(text, path), version)])
+        return version
+
+    async def store(self, text: str, path: str = NOTE) -> None:
+        await Brain(self.engine, LAYOUT).ingest(document(text, path))
+
+    async def ingest(self, text: str, path: str = NOTE) -> Version:
+        version = self.accept(text, path)
+        await self.store(text, path)
+        return version
+
+    async def texts(self) -> list[str]:
+        page = await self.engine.list(ListRequest(limit=100))
+        return [hit.text for hit in page.items]
+
+
+def document(text: str, path: str) -> BrainDocument:
+    return BrainDocument("files", text, meta=MemoryMeta(file_path=path))
+
+
+def mark(text: str, path: str = NOTE) -> FileMark:
+    return FileMark(path, len(text), hash(text))
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    await desk.engine.aclose()
+
+
+async def test_r66_a_changed_files_old_document_goes_once_its_new_one_is_stored(desk: Desk) -> None:
+    await desk.ingest("one")
+    desk.accept("two")
+
+    await desk.replacing.run()
+    before = await desk.texts()
+    await desk.store("two")
+    await desk.replacing.run()
+
+    assert before == ["one"]
+    assert await desk.texts() == ["two"]
+    assert desk.replacing.replaced == [NOTE]
+    assert desk.replacing.left == []
+
+
+async def test_an_ingest_that_failed_leaves_the_old_document_and_nobody_waits_for_it(desk: Desk) -> None:
+    await desk.ingest("one")
+    new = desk.accept("two")
+    desk.states[new.job] = JobState.DEAD
+
+    await asyncio.wait_for(desk.replacing.run(seconds=600), timeout=30)
+
+    assert await desk.texts() == ["one"]
+    assert desk.replacing.left == [NOTE]
+
+
+async def test_an_old_document_that_is_still_to_come_is_forgotten_after_it_came(desk: Desk) -> None:
+    late = desk.accept("one")
+    desk.states[late.job] = JobState.WAITING
+    await desk.ingest("two")
+
+    await desk.replacing.run()
+    assert desk.replacing.left == [NOTE]
+    await desk.store("one")
+    desk.states[late.job] = JobState.DONE
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["two"]
+    assert desk.replacing.left == []
+
+
+async def test_a_dead_ingest_of_an_old_document_is_looked_at_again_should_it_be_retried(desk: Desk) -> None:
+    dead = desk.accept("one")
+    desk.states[dead.job] = JobState.DEAD
+    await desk.ingest("two")
+    await asyncio.wait_for(desk.replacing.run(seconds=600), timeout=30)
+
+    await desk.store("one")
+    del desk.states[dead.job]
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["two"]
+
+
+async def test_r66_a_crash_between_store_and_forget_is_mended_by_the_next_run(desk: Desk) -> None:
+    await desk.ingest("one")
+    await desk.ingest("two")
+
+    desk.crash()
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["two"]
+
+
+async def test_a_crash_between_handing_over_and_noting_it_leaves_no_version_unknown(desk: Desk) -> None:
+    await desk.ingest("one")
+    desk.begin("two")
+    await desk.store("two")
+    desk.crash()
+    assert not desk.journal.knows(mark("two"))
+
+    await desk.ingest("three")
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["three"]
+
+
+async def test_a_version_that_was_never_accepted_replaces_nothing(desk: Desk) -> None:
+    await desk.ingest("one")
+    desk.begin("two")
+
+    desk.crash()
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["one"]
+    assert not desk.journal.knows(mark("one"))
+
+
+async def test_a_file_changed_back_keeps_its_first_document_and_loses_the_second(desk: Desk) -> None:
+    await desk.ingest("one")
+    await desk.ingest("two")
+    await desk.ingest("one")
+
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["one"]
+
+
+async def test_a_file_changed_back_after_it_was_replaced_is_replaced_again(desk: Desk) -> None:
+    await desk.ingest("one")
+    await desk.ingest("two")
+    await desk.replacing.run()
+    await desk.ingest("one")
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["one"]
+
+
+async def test_two_files_of_one_content_are_two_documents_and_only_the_changed_one_goes(desk: Desk) -> None:
+    await desk.ingest("same")
+    await desk.ingest("same", "/notes/copy.md")
+    await desk.ingest("changed")
+
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["same", "changed"]
+    page = await desk.engine.list(ListRequest(limit=10))
+    assert [hit.meta.file_path for hit in page.items] == ["/notes/copy.md", NOTE]
+
+
+async def test_what_a_host_stored_under_the_same_path_stays(desk: Desk) -> None:
+    await desk.store("the host's own")
+    await desk.ingest("one")
+    await desk.ingest("two")
+
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["the host's own", "two"]
+
+
+async def test_what_another_process_hands_over_again_meanwhile_is_not_forgotten(desk: Desk) -> None:
+    await desk.ingest("one")
+    await desk.ingest("two")
+    other = Journal(desk.folder, "team:acme")
+    other.begin([(mark("one"), desk.version("one"))])
+
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["one", "two"]
+
+
+async def test_r66_there_is_no_moment_at_which_neither_version_is_there(desk: Desk) -> None:
+    new = desk.version("two")
+
+    class Watched(SqliteEngine):
+        @override
+        async def forget(self, target: ForgetTarget) -> ForgetReport:
+            assert await self.get(GetRequest(ids=(new.id,)))
+            return await super().forget(target)
+
+    await desk.ingest("one")
+    await desk.ingest("two")
+    replacing = desk.looker(desk.journal, lambda: Watched(desk.path))
+
+    await replacing.run()
+
+    assert await desk.texts() == ["two"]
+
+
+async def test_an_engine_that_is_away_leaves_the_old_document_and_says_why(desk: Desk) -> None:
+    def away() -> SqliteEngine:
+        raise UnavailableError("the engine is away")
+
+    await desk.ingest("one")
+    await desk.ingest("two")
+    replacing = desk.looker(desk.journal, away)
+
+    await replacing.run()
+
+    assert await desk.texts() == ["one", "two"]
+    assert replacing.left == [NOTE]
+    assert "the engine is away" in str(replacing.error)
+
+
+async def test_a_line_cut_short_counts_for_nothing_and_the_next_one_counts(desk: Desk) -> None:
+    desk.accept("one")
+    (file,) = (desk.folder / "ingest").iterdir()
+    whole = file.read_bytes().rstrip(b"\n")
+    file.write_bytes(whole[:-5])
+
+    desk.crash()
+    assert not desk.journal.knows(mark("one"))
+    desk.accept("two")
+    desk.crash()
+
+    assert desk.journal.knows(mark("two"))
+    assert not desk.journal.knows(mark("one"))
+
+
+async def test_hundreds_of_changed_files_are_replaced_in_one_look(desk: Desk) -> None:
+    paths = [f"/notes/{number}.md" for number in range(450)]
+    for text in ("one", "two"):
+        files = [(mark(text, path), desk.version(text, path)) for path in paths]
+        desk.journal.begin(files)
+        desk.journal.accept(files)
+        await Brain(desk.engine, LAYOUT).ingest_many([document(text, path) for path in paths])
+
+    await desk.replacing.run()
+
+    page = await desk.engine.list(ListRequest(limit=1000))
+    assert {hit.text for hit in page.items} == {"two"}
+    assert len(page.items) == len(desk.replacing.replaced) == 450
