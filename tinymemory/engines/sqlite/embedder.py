@@ -8,7 +8,6 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import mul
 from typing import Protocol, runtime_checkable
 
 from tinymemory.engines.sqlite.words import STOP_WORDS, words
@@ -76,8 +75,9 @@ def _embedded(text: str) -> list[float]:
         weight += times
     total = sum(times * lanes for times, lanes in by_weight.items())
     lanes = array("I", total.to_bytes(_LANES * 4, sys.byteorder))
-    components = [lane - weight * _BIAS for lane in lanes]
-    length = math.sqrt(sum(map(mul, components, components)))
+    bias = weight * _BIAS
+    components = [lane - bias for lane in lanes]
+    length = math.hypot(*components)
     return [component / length for component in components] if length else [0.0] * _LANES
 
 

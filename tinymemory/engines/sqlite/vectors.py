@@ -22,8 +22,8 @@ def signature(vector: Sequence[float]) -> bytes:
 def quantised(vector: Sequence[float]) -> tuple[bytes, float]:
     """One signed byte a component, the largest being 127, and the length of what is kept."""
     scale = 127 / (max(map(abs, vector)) or 1.0)
-    numbers = array("b", [round(component * scale) for component in vector])
-    return numbers.tobytes(), math.sqrt(sum(map(mul, numbers, numbers)))
+    numbers = [round(component * scale) for component in vector]
+    return array("b", numbers).tobytes(), math.hypot(*numbers)
 
 
 def nearest(wanted: bytes, candidates: Iterable[tuple[int, bytes]], limit: int) -> list[int]:
