@@ -324,6 +324,21 @@ async def test_whoever_is_free_begins_what_is_claimed_when_nothing_else_is_due(l
     assert await ledger.begin(first.lease, worker="w") is None
 
 
+async def test_the_slot_of_a_claimed_job_that_is_parked_goes_to_what_the_cap_held_back(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=1))
+    await ledger.enqueue([an_ingest(1), an_ingest(2, profile="other")])
+    [waits] = (await ledger.claim(INGEST)).doorbells
+    await ledger.open_breaker(Party(waits.root, waits.profile), "no credits")
+
+    run, claimed = await ledger.claim_and_begin(INGEST, worker="w")
+
+    assert claimed.parked == 1
+    assert run is not None
+    assert run.profile != waits.profile
+
+
 async def test_a_claimed_job_whose_breaker_opened_is_parked_and_another_begun(
     redis: Redis, ledger: Ledger
 ) -> None:

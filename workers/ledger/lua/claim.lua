@@ -159,6 +159,7 @@ local function park_due(root, profile, id, due)
 end
 
 -- The longest claimed and not begun, when at least so many were claimed after it.
+-- Returns whether it was parked instead, and its slot is free.
 local function begin_queued(passed_by)
   local key = call("ZRANGE", queued, 0, 0)[1]
   if not key or last_token - call("HGET", P .. "job:" .. key, "token") < passed_by then return end
@@ -168,6 +169,7 @@ local function begin_queued(passed_by)
     begins, room = false, room - 1
   else
     parked = parked + 1
+    return true
   end
 end
 
@@ -188,31 +190,36 @@ for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
   end
 end
 
-for _, party in ipairs(call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, wakes)) do
-  call("ZREM", asleep, party)
-  call("ZADD", ring, "NX", next_turn(), party)
-end
+local function claim_due()
+  for _, party in ipairs(call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, wakes)) do
+    call("ZREM", asleep, party)
+    call("ZADD", ring, "NX", next_turn(), party)
+  end
 
-while room > 0 and visits > 0 do
-  local party = call("ZRANGE", ring, 0, 0)[1]
-  if not party then break end
-  visits = visits - 1
-  local root, profile = string.match(party, "^(.-)|(.*)$")
-  local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
-  local id, due = first[1], tonumber(first[2])
-  if not id or due > now then
-    end_turn(party)
-  elseif broken and open_breaker_of(root, profile) then
-    park_due(root, profile, id, due)
-    end_turn(party)
-  elseif not hold_back(party, root, profile) then
-    hand_out_or_fold(root, profile, id)
-    end_turn(party)
+  while room > 0 and visits > 0 do
+    local party = call("ZRANGE", ring, 0, 0)[1]
+    if not party then break end
+    visits = visits - 1
+    local root, profile = string.match(party, "^(.-)|(.*)$")
+    local first = call("ZRANGE", P .. "due:" .. queue .. "|" .. party, 0, 0, "WITHSCORES")
+    local id, due = first[1], tonumber(first[2])
+    if not id or due > now then
+      end_turn(party)
+    elseif broken and open_breaker_of(root, profile) then
+      park_due(root, profile, id, due)
+      end_turn(party)
+    elseif not hold_back(party, root, profile) then
+      hand_out_or_fold(root, profile, id)
+      end_turn(party)
+    end
   end
 end
 
+claim_due()
+
 -- Nothing else is to be done: whoever asks is free, and a doorbell's way takes longer.
-if begins then begin_queued(0) end
+-- One that is parked instead leaves its root's slot to what the cap held back.
+if begins and begin_queued(0) then claim_due() end
 
 if last_turn > first_turn then call("HSET", P .. "counter", "turn", last_turn, "token", last_token) end
 write_tallies()
