@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,41 @@ def test_a_dry_run_shows_what_would_be_sent_and_needs_no_broker(ingest: Any, fol
     answer = report(done)
     assert answer["jobs"] == []
     assert [one["title"] for one in answer["converted"]].count("Note 0") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "content", "reason"),
+    [
+        ("--max-file", "large.md", "words " * 200_000, "too-large"),
+        ("--max-cells", "table.csv", "a,b\n1,2\n", "too-large"),
+    ],
+)
+def test_each_limit_can_be_set(
+    ingest: Any, tmp_path: Path, option: str, name: str, content: str, reason: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+
+    within = report(ingest(file, "--dry-run", "--json"))
+    done = ingest(file, option, "1", "--dry-run", "--json")
+
+    assert within["failed"] == []
+    assert done.returncode == 1
+    (failed,) = report(done)["failed"]
+    assert (failed["reason"], failed["path"]) == (reason, str(file))
+
+
+def test_what_an_archive_may_unpack_to_can_be_set(ingest: Any, tmp_path: Path) -> None:
+    file = tmp_path / "book.docx"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"<w:document/>")
+        archive.writestr("word/media/filler.bin", bytes(2 << 20))
+
+    (failed,) = report(ingest(file, "--max-unpacked", "1", "--dry-run", "--json"))["failed"]
+    (malformed,) = report(ingest(file, "--dry-run", "--json"))["failed"]
+
+    assert failed["reason"] == "archive-too-large"
+    assert malformed["reason"] == "malformed"
 
 
 def test_stdin_is_a_document_too(ingest: Any) -> None:

@@ -5,11 +5,13 @@ import multiprocessing
 import resource
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
 from tinymemory.documents.raw import ConversionLimits, DocumentError
+from tinymemory.errors import ConfigError
 
 T = TypeVar("T")
 _FILES_PER_PROCESS = 200
@@ -34,17 +36,28 @@ class Sandbox:
         Raises:
             DocumentError: It took too long, too much memory, or the process with it; or what the
                 function itself raised.
+            ConfigError: No process starts.
         """
-        if self._pool is None:
-            self._pool = ProcessPool(
-                max_workers=self._processes,
-                max_tasks=_FILES_PER_PROCESS,
-                initializer=_limit_memory,
-                initargs=(self._limits.memory_bytes,),
-                # Not forked: the parent may have threads and an event loop.
-                context=multiprocessing.get_context("spawn"),
-            )
-        future = self._pool.schedule(work, args=arguments, timeout=self._limits.seconds)
+        for _ in range(2):
+            pool = self._pool = self._pool or self._new_pool()
+            try:
+                return await self._run(pool, work, arguments, label)
+            except BrokenProcessPool:
+                # A process died with no file in hand, and took its pool along.
+                if self._pool is pool:
+                    await self.aclose()
+        raise ConfigError(
+            "no process that converts files starts: a program that uses several needs its start under "
+            '`if __name__ == "__main__":`'
+        )
+
+    async def _run(
+        self, pool: ProcessPool, work: Callable[..., T], arguments: tuple[object, ...], label: str
+    ) -> T:
+        try:
+            future = pool.schedule(work, args=arguments, timeout=self._limits.seconds)
+        except RuntimeError as error:  # the pool has found out meanwhile
+            raise BrokenProcessPool(str(error)) from error
         try:
             return await asyncio.wrap_future(future)
         except (FutureTimeoutError, TimeoutError):
@@ -60,6 +73,16 @@ class Sandbox:
             raise DocumentError(
                 f"{label}: the converter died of it (exit code {error.exitcode})", reason="malformed"
             ) from None
+
+    def _new_pool(self) -> ProcessPool:
+        return ProcessPool(
+            max_workers=self._processes,
+            max_tasks=_FILES_PER_PROCESS,
+            initializer=_limit_memory,
+            initargs=(self._limits.memory_bytes,),
+            # Not forked: the parent may have threads and an event loop.
+            context=multiprocessing.get_context("spawn"),
+        )
 
     async def aclose(self) -> None:
         """End the processes; more than once is fine."""

@@ -1,4 +1,6 @@
 import io
+import os
+import signal
 import struct
 import time
 import zipfile
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tinymemory.documents import ConversionLimits, Converters, DocumentError, RawDocument, brain_document
+from tinymemory.documents.sandbox import Sandbox
 
 CORPUS = Path(__file__).parent / "corpus"
 DOCX = (CORPUS / "docx/observatory.pandoc.docx").read_bytes()
@@ -14,8 +17,12 @@ MIB = 1 << 20
 
 
 def docx_with(**parts: bytes) -> bytes:
+    return package_with(DOCX, **parts)
+
+
+def package_with(package: bytes, /, **parts: bytes) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(DOCX)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(io.BytesIO(package)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():
             if entry.filename not in parts:
                 new.writestr(entry, old.read(entry))
@@ -102,6 +109,23 @@ async def test_entities_are_refused_where_they_are_declared(converters: Converte
         assert "entities" in error.message
 
 
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("pptx/observatory.pptx", "ppt/presentation.xml"),
+        ("xlsx/suppliers.xlsx", "xl/workbook.xml"),
+        ("epub/observatory.epub", "META-INF/container.xml"),
+    ],
+)
+async def test_entities_are_refused_in_every_kind_of_package(
+    converters: Converters, path: str, part: str
+) -> None:
+    bomb = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><x>&a;</x>'
+    data = package_with((CORPUS / path).read_bytes(), **{part: bomb})
+
+    assert "entities" in (await refused(converters, data, Path(path).name)).message
+
+
 async def test_macros_are_refused(converters: Converters) -> None:
     data = docx_with(**{"word/vbaProject.bin": b"\xd0\xcf\x11\xe0"})
 
@@ -119,6 +143,7 @@ async def test_encrypted_files_are_said_to_be(converters: Converters) -> None:
     "path",
     [
         "docx/observatory.pandoc.docx",
+        "pptx/observatory.pptx",
         "xlsx/suppliers.xlsx",
         "epub/observatory.epub",
         "pdf/bahnhof.browser.pdf",
@@ -157,6 +182,51 @@ async def test_what_takes_too_long_is_ended_and_the_next_file_goes_on() -> None:
     async with Converters(limits, processes=1) as converters:
         assert (await refused(converters, DOCX, "slow.docx")).reason == "timed-out"
         assert "words" in (await brain_document(converters, RawDocument(b"some words", "next.txt"))).text
+
+
+async def test_what_needs_too_much_memory_is_refused_and_the_next_file_goes_on() -> None:
+    limits = ConversionLimits(memory_bytes=300 * MIB)
+    async with Converters(limits, processes=1) as converters:
+        deep = b"<html><body>" + b"<p>word <b>word</b></p>" * 900_000 + b"</body></html>"
+
+        assert (await refused(converters, deep, "heavy.html")).reason == "too-large"
+        assert "words" in (await brain_document(converters, RawDocument(b"<p>words", "next.html"))).text
+
+
+async def test_a_file_that_takes_its_process_down_is_named_and_the_next_one_goes_on() -> None:
+    sandbox = Sandbox(ConversionLimits(), processes=1)
+    try:
+        with pytest.raises(DocumentError, match=r"bad\.pdf: the converter died of it \(exit code 11\)"):
+            await sandbox.run(os._exit, 11, label="bad.pdf")
+
+        assert await sandbox.run(len, "next", label="next.pdf") == 4
+    finally:
+        await sandbox.aclose()
+
+
+async def test_a_process_that_is_killed_while_it_is_idle_is_replaced() -> None:
+    sandbox = Sandbox(ConversionLimits(), processes=1)
+    try:
+        pid = await sandbox.run(os.getpid, label="first.pdf")
+        os.kill(pid, signal.SIGKILL)
+
+        assert await sandbox.run(len, "next", label="next.pdf") == 4
+    finally:
+        await sandbox.aclose()
+
+
+@pytest.mark.parametrize("limits", [{"unpacked_bytes": 1000}, {"archive_entries": 3}])
+async def test_the_limits_of_an_archive_can_be_set(limits: dict[str, int]) -> None:
+    async with Converters(ConversionLimits.model_validate(limits), processes=1) as converters:
+        assert (await refused(converters, DOCX, "small.docx")).reason == "archive-too-large"
+
+
+async def test_an_encrypted_entry_is_refused(converters: Converters) -> None:
+    locked = bytearray(DOCX)
+    for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        locked[locked.find(header) + flags] |= 1
+
+    assert (await refused(converters, bytes(locked), "locked.docx")).reason == "encrypted"
 
 
 async def test_a_table_with_too_many_cells_is_refused() -> None:
