@@ -40,7 +40,7 @@ class Desk:
         path.write_text(text)
         return path
 
-    def ingest(self, *options: str) -> Any:
+    def ingest(self, *options: str, code: int = 0) -> Any:
         done = subprocess.run(
             [*self.command, "--json", *options],
             env=self.env,
@@ -49,7 +49,7 @@ class Desk:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return json.loads(done.stdout)
 
     @contextmanager
@@ -206,3 +206,20 @@ async def test_an_ingest_that_is_cut_short_and_repeated_stores_nothing_twice(
 
     assert again["accepted"] + again["unchanged"] == len(words)
     await desk.wait_for(*words)
+
+
+async def test_r56_an_ingest_that_a_worker_gives_up_fails_the_command_that_waits_for_it(
+    live: MakeLive, tmp_path: Path
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    desk = Desk(live(), folder)
+    desk.write("note.md", "# Refused\n\nby the engine")
+    desk.live.stub.behave("Refused", error="ConflictError")
+    desk.work()
+
+    unaware = desk.ingest()
+    waited = desk.ingest("--wait", "--again", code=1)
+
+    assert unaware["accepted"] == 1
+    assert waited["jobs_failed"] == [{"key": waited["jobs"][0], "state": "dead"}]
