@@ -20,7 +20,7 @@ _CONVERT = "tinymemory.documents.convert."
 _FUNCTIONS = {
     Format.MARKDOWN: "plain:convert_markdown",
     Format.TEXT: "plain:convert_text",
-    Format.CODE: "plain:convert_text",
+    Format.CODE: "plain:convert_code",
     Format.HTML: "html:convert_html",
     Format.PDF: "pdf:convert_pdf",
     Format.DOCX: "office:convert_docx",

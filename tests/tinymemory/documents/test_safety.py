@@ -242,7 +242,7 @@ async def test_a_file_that_is_too_large_is_refused_unread() -> None:
 
 
 async def test_code_is_kept_exactly(converters: Converters) -> None:
-    code = "def f():\n\treturn '# no heading'   \n\n\n"
+    code = "def f():\r\n\treturn '# no heading'   \n\n\n"
     document = await brain_document(converters, RawDocument(code.encode(), "f.py"))
 
     assert document.text == code

@@ -1,4 +1,4 @@
-"""Markdown, plain text and code: kept exactly as they are, but for their encoding."""
+"""Markdown, plain text and code: kept as they are, but for their encoding; of code the line ends too."""
 
 import re
 
@@ -11,8 +11,13 @@ _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-
 
 
 def convert_text(raw: RawDocument, limits: ConversionLimits) -> Converted:
-    """Plain text or code."""
+    """Plain text."""
     return Converted(decoded(raw))
+
+
+def convert_code(raw: RawDocument, limits: ConversionLimits) -> Converted:
+    """Code, character by character."""
+    return Converted(_decoded(raw))
 
 
 def convert_markdown(raw: RawDocument, limits: ConversionLimits) -> Converted:
