@@ -117,18 +117,21 @@ def detect_format(raw: RawDocument) -> Format:
 
 def _by_bytes(raw: RawDocument) -> Format | None:
     head = raw.data[:4096]
-    if b"%PDF-" in head[:1024]:
+    declared = _by_mime(raw.mime) or _by_name(raw.name)
+    # Readers allow for up to 1,024 bytes before the header; a text may be about PDF, though.
+    if head.startswith(b"%PDF-") or (declared not in _PLAIN and b"%PDF-" in head[:1024]):
         return Format.PDF
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _by_parts(raw)
     if head.startswith(_ENCRYPTED_OFFICE):
         raise DocumentError(*_old_or_encrypted(raw))
     for magic, what in _BINARY.items():
-        if head.startswith(magic):
+        if head.startswith(magic) and (magic != b"MZ" or b"\0" in head):  # it begins words, too
             raise DocumentError(f"{raw.label}: {what} cannot be made text", reason="unknown-format")
     if _HTML_START.match(head):
         return Format.HTML
-    declared = _by_mime(raw.mime) or _by_name(raw.name)
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DocumentError(f"{raw.label}: a binary file that cannot be converted", reason="unknown-format")
     if declared in (None, Format.EML) and _MAIL_START.match(head) and _MAIL_FIELDS.search(head):
         return Format.EML
     # What needs certain bytes and does not have them is mislabelled: its name must not send it there.
@@ -173,9 +176,6 @@ def _as_text(raw: RawDocument) -> Format:
             f"{raw.label}: its content is not that of a {ending} file; give it the right name",
             reason="malformed",
         )
-    head = raw.data[:4096]
-    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DocumentError(f"{raw.label}: a binary file that cannot be converted", reason="unknown-format")
     return Format.TEXT
 
 

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tinymemory.documents import ConversionLimits, Converters, DocumentError, RawDocument, brain_document
+from tinymemory.documents import (
+    ConversionLimits,
+    Converters,
+    DocumentError,
+    Format,
+    RawDocument,
+    brain_document,
+    detect_format,
+)
 from tinymemory.documents.sandbox import Sandbox
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -162,6 +170,8 @@ async def test_a_file_that_is_cut_off_is_refused(converters: Converters, path: s
         (b"just some words", "report.pdf", ".pdf"),
         (b"just some words", "report.docx", ".docx"),
         (b"\x00\x01\x02\x03" * 64, "data", "binary"),
+        (b"\x00\x01\x02\x03" * 64, "notes.md", "binary"),
+        (b"MZ\x90\x00" * 64, "notes.txt", "program"),
         (b"\x1f\x8b" + bytes(64), "dump.txt", "gzip"),
     ],
 )
@@ -175,6 +185,42 @@ async def test_the_content_decides_and_not_the_name(converters: Converters) -> N
     document = await brain_document(converters, RawDocument(DOCX, "really-word.pdf", "application/pdf"))
 
     assert "Ostrava" in document.text
+
+
+@pytest.mark.parametrize(
+    ("data", "mime", "name", "format_"),
+    [
+        (b"%PDF-1.7\n", "text/html", "page.html", Format.PDF),
+        (b"a,b\n", "text/csv", "notes.md", Format.CSV),
+        (b"a,b\n", "text/csv; charset=utf-8", None, Format.CSV),
+        (b"# Notes\n", "application/octet-stream", "notes.md", Format.MARKDOWN),
+        (b"words\n", None, None, Format.TEXT),
+        (b"<!doctype html><p>words", None, "page.txt", Format.HTML),
+        (b"all: build\n", None, "Makefile", Format.CODE),
+        (b"A file of the kind begins with %PDF-1.7.\n", None, "notes.md", Format.MARKDOWN),
+        (b"junk before it\n%PDF-1.7\n", None, "scan.pdf", Format.PDF),
+        (b"MZ 250, a motorcycle\n", None, None, Format.TEXT),
+    ],
+)
+def test_the_bytes_say_the_format_then_the_declared_type_then_the_name(
+    data: bytes, mime: str | None, name: str | None, format_: Format
+) -> None:
+    assert detect_format(RawDocument(data, name, mime)) is format_
+
+
+@pytest.mark.parametrize(
+    ("path", "format_"),
+    [
+        ("docx/observatory.pandoc.docx", Format.DOCX),
+        ("pptx/observatory.pptx", Format.PPTX),
+        ("xlsx/suppliers.xlsx", Format.XLSX),
+        ("epub/observatory.epub", Format.EPUB),
+    ],
+)
+def test_packages_are_told_apart_by_their_parts(path: str, format_: Format) -> None:
+    data = (CORPUS / path).read_bytes()
+
+    assert detect_format(RawDocument(data, "upload.zip", "application/zip")) is format_
 
 
 async def test_what_takes_too_long_is_ended_and_the_next_file_goes_on() -> None:
