@@ -10,7 +10,7 @@ import glob
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -44,6 +44,7 @@ PATIENCE = 30.0
 FIRST_PATIENCE = 2.0
 """The same for one that never has: it is not there, most likely."""
 _PAUSE = 0.2
+_LISTENING_MS = 500
 
 
 class FileState(StrEnum):
@@ -157,6 +158,10 @@ class Filing:
             raise errors.exceptions[0] from errors
         await self._flush()
 
+    def unsent(self, paths: Iterable[Path]) -> list[Path]:
+        """Those of the files that were never sent as they are now; what is gone is left out."""
+        return [path for path in paths if path.is_file() and not self._journal.knows(self._mark(path))]
+
     async def send_bytes(self, raw: RawDocument) -> None:
         """Convert and enqueue one document that is no file: what came by stdin."""
         await self._convert(raw, None, raw.label, MemoryMeta())
@@ -175,7 +180,7 @@ class Filing:
     async def _one(self, path: Path) -> None:
         try:
             # Before it is read: what changes meanwhile is another version to the next run.
-            mark = await asyncio.to_thread(FileMark.of, path, scrubbed=self._options.scrub)
+            mark = await asyncio.to_thread(self._mark, path)
             if not self._options.again and not self._options.dry_run and self._journal.knows(mark):
                 self._on_filed(Filed(str(path), FileState.UNCHANGED))
                 return
@@ -186,6 +191,9 @@ class Filing:
         changed = datetime.fromtimestamp(mark.changed / 1e9, UTC)
         await self._convert(raw, mark, str(path), MemoryMeta(file_path=mark.path, observed_at=changed))
 
+    def _mark(self, path: Path) -> FileMark:
+        return FileMark.of(path, scrubbed=self._options.scrub)
+
     async def _convert(self, raw: RawDocument, mark: FileMark | None, label: str, meta: MemoryMeta) -> None:
         try:
             document = await brain_document(self._converters, raw, self._options.source, meta)
@@ -193,7 +201,7 @@ class Filing:
             self._failed(label, error.reason, error.message)
             return
         if self._options.scrub:
-            document, scrubbed = scrub(document)
+            document, scrubbed = await asyncio.to_thread(scrub, document)
             self.scrubbed.update(scrubbed.counts)
         try:
             id_ = await asyncio.to_thread(lambda: document.item(self._layout).fingerprint())
@@ -308,13 +316,31 @@ def _files_below(path: Path) -> Iterator[Path]:
                 yield file
 
 
-async def changed_files(folders: Sequence[Path]) -> AsyncIterator[list[Path]]:
-    """The files that were added or changed below folders, as it happens."""
+async def changed_files(folders: Sequence[Path]) -> AsyncGenerator[list[Path]]:
+    """All files below folders, and then those that are added or changed there, as it happens.
+
+    The first list is made when changes are listened for already, so that none falls between.  What
+    `find_files` passes over is passed over here too.
+    """
     library = cast(Any, watchfiles)  # one parameter of `awatch` has no type
-    async for changes in library.awatch(*folders):
-        touched = [Path(path) for change, path in changes if change is not watchfiles.Change.deleted]
-        yield await asyncio.to_thread(_existing, touched)
+    is_first = True
+    async for changes in library.awatch(*folders, yield_on_timeout=True, rust_timeout=_LISTENING_MS):
+        if is_first:
+            is_first = False
+            yield await asyncio.to_thread(lambda: list(find_files([str(folder) for folder in folders])))
+        touched = {Path(path) for change, path in changes if change is not watchfiles.Change.deleted}
+        if files := await asyncio.to_thread(_shown_below, touched, folders):
+            yield files
 
 
-def _existing(paths: Sequence[Path]) -> list[Path]:
-    return sorted(path for path in paths if path.is_file())
+def _shown_below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
+    roots = [folder.resolve() for folder in folders]
+
+    def is_hidden(path: Path) -> bool:
+        real = path.parent.resolve() / path.name
+        inside = (real.relative_to(root).parts for root in roots if real.is_relative_to(root))
+        return any(part.startswith(".") for parts in inside for part in parts)
+
+    # A folder that was moved here is one change, whatever it holds.
+    files = (file for path in paths if path.exists() and not is_hidden(path) for file in _files_below(path))
+    return sorted(set(files))

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from redis import Redis
 
 from tinymemory.errors import InvalidRequestError
 from workers.embedded import free_port
-from workers.filing import find_files
+from workers.filing import changed_files, find_files
 from workers.testing import RedisServer
 
 
@@ -218,6 +219,32 @@ def test_an_ingest_that_is_killed_goes_on_where_it_was(
     assert report(ingest(many, "--json"))["unchanged"] == 600
 
 
+async def test_a_followed_folder_misses_nothing_and_passes_over_what_is_hidden(folder: Path) -> None:
+    aside = folder.parent / "aside"
+    aside.mkdir()
+    (aside / "moved.md").write_text("# Moved\n")
+    changes = changed_files([folder])
+    first = await anext(changes)
+
+    aside.rename(folder / "moved-in")
+    (folder / ".draft.md").write_text("# Draft\n")
+    (folder / "deep" / "note4.md").write_text("# Changed\n")
+    told: set[Path] = set()
+    while len(told) < 2:
+        told.update(await asyncio.wait_for(anext(changes), timeout=30))
+    await changes.aclose()
+
+    assert {path.name for path in first} == {f"note{number}.md" for number in range(5)}
+    assert told == {folder / "moved-in" / "moved.md", folder / "deep" / "note4.md"}
+
+
+def test_a_watched_folder_cannot_be_a_dry_run(ingest: Any, folder: Path) -> None:
+    done = ingest(folder, "--watch", "--dry-run")
+
+    assert done.returncode != 0
+    assert "--dry-run" in done.stderr
+
+
 def test_a_watched_folder_is_followed_until_ctrl_c(
     tmp_path: Path, redis_server: RedisServer, redis: Any
 ) -> None:
@@ -234,14 +261,11 @@ def test_a_watched_folder_is_followed_until_ctrl_c(
     assert watching.stderr is not None
     with Redis(port=redis_server.port) as client:
         assert "following" in watching.stderr.readline()
+        (folder / "second.md").write_text("# Second\n")
         deadline = time.monotonic() + 60
-        number = 0
         while len(client.keys("*:job:ingest:*")) < 2:  # pyright: ignore[reportUnknownMemberType, reportArgumentType]  # redis-py leaves **kwargs untyped
-            # Written again and again: what changes before the watcher listens is not told.
-            number += 1
-            (folder / "second.md").write_text(f"# Second\n\nTake {number}.\n")
             assert time.monotonic() < deadline
-            time.sleep(0.5)
+            time.sleep(0.05)
     watching.send_signal(signal.SIGINT)
     _, errors = watching.communicate(timeout=60)
 

@@ -77,6 +77,8 @@ def ingest(
     followed = [Path(path) for path in paths if watch and Path(path).is_dir()]
     if watch and not followed:
         raise InvalidRequestError("--watch needs a folder to follow")
+    if watch and dry_run:
+        raise InvalidRequestError("--watch sends what changes: it cannot be combined with --dry-run")
     shown = _Shown(quiet=as_json)
 
     async def run() -> Any:
@@ -170,12 +172,15 @@ async def _wait(filing: Any, shown: _Shown) -> list[Any]:
 async def _follow(filing: Any, folders: list[Path], shown: _Shown) -> None:
     from workers.filing import changed_files
 
-    typer.echo("following " + ", ".join(map(str, folders)) + "; Ctrl-C ends it", err=True)
     replacing = asyncio.create_task(_keep_replacing(filing))
     try:
+        is_first = True
         async for files in changed_files(folders):
+            if is_first:
+                is_first = False
+                typer.echo("following " + ", ".join(map(str, folders)) + "; Ctrl-C ends it", err=True)
             already_failed = len(shown.failed)
-            await filing.send(files)
+            await filing.send(await asyncio.to_thread(filing.unsent, files))
             for failed in shown.failed[already_failed:]:
                 typer.echo(failed.error, err=True)
     finally:
