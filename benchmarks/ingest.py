@@ -2,6 +2,7 @@
 
     python benchmarks/ingest.py                       # both parts
     python benchmarks/ingest.py --files 1000          # a shorter second part
+    python benchmarks/ingest.py --rounds 0            # the second part alone
     python benchmarks/ingest.py --markitdown PYTHON   # another interpreter that has markitdown
 
 The converters run as they do in production, in a process of their own with limits, and the parent's
@@ -71,7 +72,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
-    conversion(arguments.markitdown, arguments.rounds)
+    if arguments.rounds:
+        conversion(arguments.markitdown, arguments.rounds)
     if arguments.files:
         volume(arguments.files)
 
@@ -127,8 +129,11 @@ def volume(files: int) -> None:
             print(f"{'seconds':>8} {'stored':>8} {'files/s':>8} {'worker MiB':>11}")
             while ingest.poll() is None:
                 time.sleep(10)
-                _print_progress(env, redis.port, parts[:2], time.perf_counter() - started)
-            out = json.loads(ingest.communicate()[0])
+                _print_progress(env, parts[:2], time.perf_counter() - started)
+            printed = ingest.communicate()[0]
+            if not printed:
+                sys.exit(f"the ingest ended with {ingest.returncode}")
+            out = json.loads(printed)
             seconds = time.perf_counter() - started
             failed = len(out["failed"]) + len(out["jobs_failed"])
             print(f"\n{files} files in {seconds:.0f} s: {files / seconds:.0f} files/s, {failed} failed")
@@ -139,9 +144,7 @@ def volume(files: int) -> None:
                 part.wait()
 
 
-def _print_progress(
-    env: dict[str, str], port: int, workers: "list[subprocess.Popen[bytes]]", seconds: float
-) -> None:
+def _print_progress(env: dict[str, str], workers: "list[subprocess.Popen[bytes]]", seconds: float) -> None:
     listed = subprocess.run(
         [sys.executable, "-m", "tinymemory", "jobs", "history", "--limit", "100000", "--json"],
         env=env,
