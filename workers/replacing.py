@@ -69,29 +69,22 @@ class Replacing:
         # Asked before anything is forgotten: an ingest that is over now stores nothing any more.
         jobs = {version.job for file in files for version in (file.current, *file.old)}
         states = {job: await self._state_of(job) for job in jobs}
-        # A dead one may be retried: its document stays on the list, and nobody waits for it.
-        unsettled = {job for job, state in states.items() if state in OWED or state is JobState.DEAD}
-        async with await asyncio.to_thread(self._open_engine) as engine:
-            held = await _held(engine, [file.current.id for file in files])
-            goners = [
-                (file.path, version)
-                for file in files
-                if file.current.id in held
-                for version in file.old
-                if version.job not in unsettled
-            ]
-            for some in _chunks(goners, MAX_GET_IDS):
-                await self._forget(engine, some)
-        return any(states[version.job] in OWED for file in files for version in _awaited(file, held))
+        # A dead one may be retried: nobody waits for it, and what it stores then is on the list still.
+        settled = {job for job, state in states.items() if state not in (*OWED, JobState.DEAD)}
+        ready = [file for file in files if file.current.job in settled]
+        goners = [(file, old) for file in ready for old in file.old if old.job in settled]
+        if goners:
+            async with await asyncio.to_thread(self._open_engine) as engine:
+                held = await _held(engine, list(dict.fromkeys(file.current.id for file, _ in goners)))
+                stored = [(file.path, old) for file, old in goners if file.current.id in held]
+                for some in _chunks(stored, MAX_GET_IDS):
+                    await self._forget(engine, some)
+        return any(state in OWED for state in states.values())
 
     async def _forget(self, engine: MemoryEngine, goners: Sequence[tuple[str, Version]]) -> None:
         await engine.forget(ForgetTarget.ids([version.id for _, version in goners]))
         await asyncio.to_thread(self._journal.gone, goners)
         self.replaced += list(dict.fromkeys(path for path, _ in goners))
-
-
-def _awaited(file: Outdated, held: set[str]) -> tuple[Version, ...]:
-    return file.old if file.current.id in held else (file.current,)
 
 
 async def _held(engine: MemoryEngine, ids: Sequence[str]) -> set[str]:

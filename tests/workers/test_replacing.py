@@ -7,12 +7,15 @@ import pytest
 from typing_extensions import override
 
 from tinymemory.brain import Brain, BrainDocument
+from tinymemory.engine import MemoryEngine
+from tinymemory.engines.cortex import CortexEngine
 from tinymemory.engines.sqlite import SqliteEngine
 from tinymemory.errors import UnavailableError
 from tinymemory.layout import MemoryLayout
 from tinymemory.meta import MemoryMeta
 from tinymemory.namespace import Namespace
 from tinymemory.query import ForgetReport, ForgetTarget, GetRequest, ListRequest
+from tinymemory.testing import cortex_server
 from workers.journal import FileMark, Journal, Version
 from workers.ledger import JobKey, JobState
 from workers.replacing import Replacing
@@ -38,7 +41,7 @@ class Desk:
         self.journal = Journal(self.folder, "team:acme")
         self.replacing = self.looker(self.journal)
 
-    def looker(self, journal: Journal, open_engine: Callable[[], SqliteEngine] | None = None) -> Replacing:
+    def looker(self, journal: Journal, open_engine: Callable[[], MemoryEngine] | None = None) -> Replacing:
         async def state_of(job: JobKey) -> JobState:
             return self.states.get(job, JobState.DONE)
 
@@ -290,3 +293,19 @@ async def test_hundreds_of_changed_files_are_replaced_in_one_look(desk: Desk) ->
     page = await desk.engine.list(ListRequest(limit=1000))
     assert {hit.text for hit in page.items} == {"two"}
     assert len(page.items) == len(desk.replacing.replaced) == 450
+
+
+async def test_cortexdb_keeps_the_ids_that_a_replacement_goes_by(desk: Desk) -> None:
+    async with cortex_server("direct") as server:
+
+        def connected() -> CortexEngine:
+            return CortexEngine.direct(server.url, "key")
+
+        async with connected() as engine:
+            for text in ("one", "two"):
+                desk.accept(text)
+                await Brain(engine, LAYOUT).ingest(document(text, NOTE))
+            await desk.looker(desk.journal, connected).run()
+            page = await engine.list(ListRequest(limit=10))
+
+    assert [hit.text for hit in page.items] == ["two"]
