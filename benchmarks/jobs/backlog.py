@@ -1,5 +1,6 @@
 """A long backlog: what it costs to add to it and to take from it, and what a waiting job weighs."""
 
+import time
 from typing import Any
 
 from redis import Redis
@@ -20,6 +21,7 @@ async def million(bench: Bench, results: Results) -> None:
         before = _memory(client)
         _fill(ledger, 0, bench.million)
         per_job = (_memory(client) - before) / bench.million
+        _wait_for_rewrite(client)
         many = _ledger_rates(ledger)
     print(f"  at 1,000 waiting: {few}; at {bench.million:,}: {many}; {per_job:.0f} bytes a job")
     for name in ("enqueue", "claim"):
@@ -57,6 +59,12 @@ def _ledger_rates(ledger: SyncLedger) -> dict[str, float]:
         return ledger.give_back([doorbell.lease for doorbell in claimed.doorbells])
 
     return {"enqueue": rate(1000, enqueue_one), "claim": rate(300, claim_ten)}
+
+
+def _wait_for_rewrite(client: Any) -> None:
+    # While Redis writes its file anew, every page that is touched is copied first.
+    while client.info("persistence")["aof_rewrite_in_progress"]:
+        time.sleep(0.1)
 
 
 def _memory(client: Any) -> int:

@@ -22,7 +22,7 @@ if room == 0 then return reply end
 -- Parties woken, parties looked at, and due jobs looked at for what a wide one covers: each bounds a call,
 -- and what it leaves is found by the next.  More wake than are needed, so that none sleeps on for long.
 local wakes, visits, fold_looks = room + 8, 2 * room + 64, 256
-local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE = 32, 64, 1000
+local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE, WAKE_TOGETHER = 32, 64, 1000, 500
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
 local counter = call("HMGET", P .. "counter", "turn", "token")
@@ -190,12 +190,22 @@ for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
   end
 end
 
-local function claim_due()
-  for _, party in ipairs(call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, wakes)) do
-    call("ZREM", asleep, party)
-    call("ZADD", ring, "NX", next_turn(), party)
+local function wake()
+  while wakes > 0 do
+    local woken = call("ZRANGEBYSCORE", asleep, "-inf", now, "LIMIT", 0, math.min(wakes, WAKE_TOGETHER))
+    if not woken[1] then return end
+    local turns = {}
+    for i, party in ipairs(woken) do
+      turns[2 * i - 1], turns[2 * i] = next_turn(), party
+    end
+    call("ZREM", asleep, unpack(woken))
+    call("ZADD", ring, "NX", unpack(turns))
+    wakes = wakes - #woken
   end
+end
 
+local function claim_due()
+  wake()
   while room > 0 and visits > 0 do
     local party = call("ZRANGE", ring, 0, 0)[1]
     if not party then break end
