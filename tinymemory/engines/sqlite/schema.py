@@ -137,12 +137,13 @@ def ensure_schema(connection: sqlite3.Connection, name: str) -> None:
 
 def ensure_ours(connection: sqlite3.Connection, name: str) -> None:
     """Raise `ConfigError` unless the file is empty or ours, and of no newer version."""
-    version = _version(connection)
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    if application_id != APPLICATION_ID:
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables or version or application_id:
-            raise ConfigError(f"`{name}` is a database of another program")
+    # One statement sees one state of the file, which others may be making ours just now.
+    version, application_id, tables = connection.execute(
+        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_user_version, pragma_application_id"
+    ).fetchone()
+    if application_id != APPLICATION_ID and (tables or version or application_id):
+        raise ConfigError(f"`{name}` is a database of another program")
     if version > len(MIGRATIONS):
         raise ConfigError(f"`{name}` was written by a newer version of TinyMemory: update this one")
 

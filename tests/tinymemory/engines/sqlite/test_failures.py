@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from tinymemory import (
 )
 from tinymemory.engines.sqlite import database
 from tinymemory.engines.sqlite.failure import translated
+from tinymemory.engines.sqlite.schema import ensure_ours, ensure_schema
 
 
 async def failure(path: Path) -> TinyMemoryError:
@@ -62,6 +64,26 @@ async def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
 
     assert await failure(path) == ConfigError("`memory.db` is no SQLite database")
     assert path.read_text().startswith("important notes")  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_a_file_that_somebody_else_makes_ours_meanwhile_is_no_other_programs(path: Path, step: int) -> None:
+    class Slow(sqlite3.Connection):
+        asked = 0
+
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            if self.asked == step:
+                other = sqlite3.connect(path, isolation_level=None)
+                ensure_schema(other, "memory.db")
+                other.close()
+            self.asked += 1
+            return super().execute(*args)
+
+    connection = sqlite3.connect(path, isolation_level=None, factory=Slow)
+
+    ensure_ours(connection, "memory.db")
+
+    connection.close()
 
 
 async def test_another_programs_database_is_left_alone(path: Path) -> None:
