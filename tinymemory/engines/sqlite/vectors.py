@@ -15,7 +15,8 @@ _DIGITS = bytes((ord("0"), ord("1"))).ljust(256)
 def signature(vector: Sequence[float]) -> bytes:
     """One bit a component: whether it is above the vector's mean."""
     mean = float(sum(vector) / len(vector))
-    bits = bytes(map(mean.__lt__, vector)).translate(_DIGITS)
+    # As floats: an embedder's numbers may be of a class that a float cannot be compared with by itself.
+    bits = bytes(map(mean.__lt__, map(float, vector))).translate(_DIGITS)
     return int(bits, 2).to_bytes((len(bits) + 7) // 8, "big")
 
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -324,3 +327,20 @@ async def test_turns_keep_their_time_and_tools(engine: SqliteEngine) -> None:
     (hit,) = await engine.get(GetRequest(ids=(receipt.id,)))
 
     assert hit.text == item.render_text() == "user: hi there [tools: x (1)]"
+
+
+class Fractions:
+    """An embedder whose numbers are no floats, as those of array libraries are not."""
+
+    id = "fractions"
+    dimensions = 8
+
+    async def embed(self, texts: Sequence[str]) -> list[list[Any]]:
+        return [[Fraction(1 + (ord(text[0]) + lane) % 7, 7) for lane in range(8)] for text in texts]
+
+
+async def test_an_embedders_numbers_may_be_of_any_class_of_real_numbers(path: Path) -> None:
+    async with SqliteEngine(path, embedder=Fractions()) as engine:
+        await engine.store(learning("apples are red"))
+
+        assert await found(engine, "apples", FetchMode.VECTOR) == ["apples are red"]
