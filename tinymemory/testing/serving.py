@@ -111,9 +111,11 @@ class Serving:
         try:
             await _Connection(reader, writer, self._handler).run()
             writer.close()
-        except (ConnectionError, h11.RemoteProtocolError, asyncio.CancelledError):
-            # The peer left or spoke no HTTP, or the server is closed: nobody is there to be told.
+        except BaseException as error:
             writer.transport.abort()
+            # The peer left or spoke no HTTP, or the server is closed: nobody is there to be told.
+            if not isinstance(error, (ConnectionError, h11.RemoteProtocolError, asyncio.CancelledError)):
+                raise
         finally:
             self._connections.discard(task)
 
@@ -208,4 +210,4 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     known = {known.value: known.phrase for known in HTTPStatus}
     lines = [f"HTTP/1.1 {status} {known.get(status, 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return "\r\n".join([*lines, "", ""]).encode()
