@@ -19,7 +19,7 @@ from programs import Program, Programs
 from tinymemory.brain_input import BrainDocument
 from tinymemory.jobs import IngestBrain
 from workers.client import MemoryJobs
-from workers.embedded import free_port
+from workers.embedded import free_port, redis_executable
 from workers.ledger import JobState
 from workers.routing import all_queues
 from workers.settings import WorkerSettings
@@ -173,6 +173,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     env["redis"] |= {"REDISCLI_PORT": str(port)}
     command: list[str] = interpolated(services()["redis"]["command"])
     command[-1] = command[-1].replace("redis-server -", f"redis-server - --port {port} --bind 127.0.0.1")
+    # Where none is installed, the one that the development environment carries.
+    executable = redis_executable()
+    assert executable is not None
+    env["redis"]["PATH"] = os.pathsep.join([os.environ["PATH"], str(Path(executable).parent)])
     redis = subprocess.Popen(
         command, cwd=folder, env={**os.environ, **env["redis"]}, stdout=subprocess.DEVNULL
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
@@ -110,6 +111,10 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate")
+@pytest.mark.skipif(
+    not os.environ.get("CI") and shutil.which("redis-server") is None,
+    reason="the Redis of the development environment speaks no TLS",
+)
 async def test_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     authority, key = certificate
     port = free_port()
