@@ -34,7 +34,6 @@ class Results:
     rates: dict[str, float] = field(default_factory=dict[str, float])
     """Jobs a second, by who was measured."""
     targets: list[Target] = field(default_factory=list[Target])
-    remarks: list[str] = field(default_factory=list[str])
 
     def target(self, name: str, found: float, wanted: float, *, at_least: bool = True) -> None:
         """Note a figure, and say it at once."""
