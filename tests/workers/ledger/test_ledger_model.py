@@ -626,6 +626,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.return_unserved(key, "parked")
             else:
                 assert job.due <= self.now
+                assert not job.forced, "an operator's run waits for no breaker"
                 job.state = "parked"
         assert found == parked
 

@@ -57,6 +57,24 @@ async def test_an_operators_run_ignores_the_delay_and_goes_first(ledger: Ledger)
     assert await ledger.run_now("build:team:q:00") is JobState.UNKNOWN
 
 
+async def test_an_operators_run_of_a_root_at_its_cap_waits_for_a_slot_and_not_for_the_breaker(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=1))
+    run = await begin_one(ledger, a_build(1))
+    await ledger.enqueue([a_build(2), a_build(3)])
+    await ledger.open_breaker(Party(run.root, "default"), "no credits")
+    await ledger.run_now(a_build(2).key)
+
+    assert (await ledger.claim(BELIEFS)).doorbells == ()
+    assert (await ledger.status(a_build(2).key)).state is JobState.WAITING
+
+    await ledger.settle(run.lease, Success())
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    assert (doorbell.lease.key, doorbell.priority) == (a_build(2).key, Priority.HIGH)
+    assert await ledger.begin(doorbell.lease, worker="w") is not None
+
+
 async def test_a_retried_dead_letter_has_a_new_series_of_attempts(ledger: Ledger) -> None:
     await kill(ledger, 1)
 

@@ -204,6 +204,11 @@ local function wake()
   end
 end
 
+-- What an operator asked to run waits for its root's slot, not for its breaker.
+local function is_forced(root, id)
+  return call("HEXISTS", P .. "job:" .. key_of(root, id), "forced") == 1
+end
+
 local function claim_due()
   wake()
   while room > 0 and visits > 0 do
@@ -215,7 +220,7 @@ local function claim_due()
     local id, due = first[1], tonumber(first[2])
     if not id or due > now then
       end_turn(party)
-    elseif broken and open_breaker_of(root, profile) then
+    elseif broken and not is_forced(root, id) and open_breaker_of(root, profile) then
       park_due(root, profile, id, due)
       end_turn(party)
     elseif not hold_back(party, root, profile) then
