@@ -111,7 +111,7 @@ def extend_workers(app: Celery, runtimes: RuntimeHolder) -> None:
     class Listening(bootsteps.StartStopStep):
         """Hears that something came due, and claims it; begun anew with each connection to the broker."""
 
-        requires = ("celery.worker.consumer.tasks:Tasks",)
+        requires = ("celery.worker.consumer.tasks:Tasks", StartUpChecks)
 
         def __init__(self, parent: Any, **kwargs: Any) -> None:
             super().__init__(parent, **kwargs)
