@@ -46,6 +46,18 @@ class Terminal:
         """Ctrl and a letter."""
         self._child.sendcontrol(key)
 
+    def interrupt(self) -> int:
+        """Press Ctrl-C at a question, and its exit code.
+
+        Again when nothing comes of it: Python looks at no signal that arrives just as it begins to
+        read, until the next one.
+        """
+        while self._child.isalive():
+            self.press("c")
+            self._child.expect([pexpect.EOF, pexpect.TIMEOUT], timeout=2.0)
+            self._take(self._child.before)
+        return self.end()
+
     def end(self) -> int:
         """Its exit code, once it has ended."""
         while True:
@@ -82,6 +94,9 @@ class Terminal:
             data: bytes = self._child.read_nonblocking(65536, SECONDS)
         except pexpect.TIMEOUT as error:
             raise AssertionError(f"nothing more came:\n{self.screen}") from error
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
         self.raw += data
         self._stream.feed(data)
 
