@@ -1,5 +1,6 @@
 """`tinymemory ingest` in a real terminal: what is seen of the files and of the jobs, and how it ends."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,8 @@ async def test_a_broken_file_is_told_apart_and_the_exit_code_says_so(live: MakeL
         code = terminal.end()
 
     assert code == 1
+    (bar,) = [line for line in terminal.screen.splitlines() if "7/7" in line]
+    assert re.search(r" \d+/s +1 failed ", bar), bar
     assert "1 failed" in terminal.screen
     assert "6 accepted, 1 failed" in terminal.screen
     assert "broken.pdf" in terminal.screen.replace("\n", "").replace(" ", "")
