@@ -2,13 +2,17 @@
 
 import asyncio
 import gzip
+import json
 import ssl
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinymemory import (
     EngineError,
@@ -231,3 +235,35 @@ def causes(error: BaseException) -> list[BaseException]:
         found.append(current)
         current = current.__cause__ or current.__context__
     return found
+
+
+SPELLINGS = st.sampled_from(
+    ["1e400", "-1e400", "-0", "-0.0", "1E5", "1234567890123456789012", "0.1e-320", r'"\u0041\/"', "[]"]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+).map(json.dumps)
+REPEATED_NAMES = st.tuples(SPELLINGS, SPELLINGS).map('{{"a":{0[0]},"a":{0[1]}}}'.format)
+ALMOST_JSON = st.text(alphabet='[]{}",:0123456789eE+-.aNInfity\\ \ufeff', max_size=20)
+
+
+def read_by(reader: Callable[[bytes], Any], body: bytes) -> str | None:
+    """What a reader makes of a body; None when it refuses it."""
+    try:
+        return json.dumps(reader(body))
+    except ValueError:
+        return None
+
+
+def pythons_own(body: bytes) -> Any:
+    def refuse(name: str) -> float:
+        raise ValueError(name)
+
+    return json.loads(body.decode("utf-8-sig"), parse_constant=refuse)
+
+
+@given((JSON | SPELLINGS | REPEATED_NAMES | ALMOST_JSON).map(str.encode) | st.binary(max_size=40))
+def test_json_is_read_and_refused_as_by_pythons_own_reader(body: bytes) -> None:
+    assert read_by(bodies.parse_json, body) == read_by(pythons_own, body)
