@@ -1,9 +1,9 @@
 """What the CortexDB engine adds to its requests, beside a bare httpx client that sends the same ones.
 
-    python benchmarks/engines.py [--turns 10000] [--calls 200] [--recall-delay 0.02]
+    python benchmarks/engines.py [--turns 10000] [--calls 200] [--recall-delay 0.05]
 
 The server is a loopback one in a process of its own.  Recalls are held for `--recall-delay` seconds,
-as a server with real embeddings would hold them, so that reading at once differs from reading in turn.
+as a server that has the question embedded would hold them, so that reading at once differs from reading in turn.
 Exits 1 when a target is missed.  On a busy machine requests queue for the processor, and what is compared
 is the machine: the load beside the versions says whether to believe the times.
 """
@@ -40,6 +40,8 @@ from tinymemory.testing import cortex_server
 KEY = "benchmark"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LAYOUT = MemoryLayout(Namespace.parse("team:bench"))
+WRITERS = MemoryLayout(Namespace.parse("team:writers"))
+"""Whose turns no measured read comes upon."""
 Call = Callable[[int], Awaitable[object]]
 
 
@@ -89,6 +91,7 @@ async def recorded(wanted: str, do: Callable[[AgentMemory], Awaitable[object]]) 
     async with cortex_server() as server, CortexEngine.direct(server.url, KEY) as engine:
         memory = AgentMemory(engine, LAYOUT, "support-01")
         await seed(memory)
+        server.knobs.recall_delay = 0.05  # long enough for those who ask the same to share a request
         server.seen.clear()
         await do(memory)
         return list(getattr(server.seen, wanted))
@@ -111,7 +114,7 @@ async def post_turn(url: str, rounds: int) -> Result:
     """One logged turn against one bare append of the same body."""
     [body] = await recorded("writes", lambda memory: memory.post_turn("t", 1, sentence(1), at=START))
     async with CortexEngine.direct(url, KEY) as engine, bare_client(url) as client:
-        memory = AgentMemory(engine, LAYOUT, "poster")
+        memory = AgentMemory(engine, WRITERS, "poster")
 
         async def bare(number: int) -> None:
             content = {**body["content"], "text": sentence(number)}
@@ -172,7 +175,7 @@ async def store_many() -> Result:
 async def memory_over(url: str, turns: int) -> Result:
     """This process's memory after the first tenth of the turns, and after all."""
     async with CortexEngine.direct(url, KEY) as engine:
-        memory = AgentMemory(engine, LAYOUT, "long")
+        memory = AgentMemory(engine, WRITERS, "long")
         early = 0.0
         for number in range(turns):
             await memory.post_turn("t", number, sentence(number), at=START + timedelta(seconds=number))
@@ -210,7 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--turns", type=int, default=10_000)
     parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--recall-delay", type=float, default=0.02)
+    parser.add_argument("--recall-delay", type=float, default=0.05)
     results = asyncio.run(measure(parser.parse_args()))
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     machine = f"{os.cpu_count()} cores, load {load:.1f} a core"

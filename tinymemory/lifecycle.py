@@ -147,10 +147,9 @@ class AgentMemory:
             # The turn at hand is in the prompt, whatever the host says of those before it.
             exclude_thread=ThreadWindow(thread_id, min(in_prompt_from, turn_index)),
         )
-        logged, pack = await asyncio.gather(
-            self._log(item),
-            holistic_recall(self.engine, request),
-            return_exceptions=True,
+        # The read first: it takes longer, and the turn waits for both.
+        pack, logged = await asyncio.gather(
+            holistic_recall(self.engine, request), self._log(item), return_exceptions=True
         )
         if isinstance(pack, BaseException):
             pack = _nothing_read(request, pack)

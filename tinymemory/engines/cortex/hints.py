@@ -38,15 +38,16 @@ class HintGate:
         *,
         labels: Sequence[str],
         hint: TimeHint | None,
+        began: int | None = None,
     ) -> Pack:
         """A scope's pack; a hint the server refuses costs one more request, and only once."""
         if hint is None or not await self._is_open(log):
-            return await log.recall(scope, query, budget, labels=labels)
+            return await log.recall(scope, query, budget, labels=labels, began=began)
         try:
-            return await log.recall(scope, query, budget, labels=labels, hint=hint)
+            return await log.recall(scope, query, budget, labels=labels, hint=hint, began=began)
         except InvalidRequestError:
             # If it is refused without the hint too, the hint was not what was wrong with it.
-            pack = await log.recall(scope, query, budget, labels=labels)
+            pack = await log.recall(scope, query, budget, labels=labels, began=began)
         if self._state is not _State.OFF:
             self._state = _State.OFF
             logger.warning("the server refuses time hints: they are left out from now on")

@@ -137,7 +137,7 @@ class _Scan:
             offset += 1
             if event is not None and not is_twin:
                 last = event.id
-                self._consider(scope, event.envelope())
+                self._consider(scope, event.envelope)
         return ListCursor(scope.path, page.next_cursor, 0, last) if page.next_cursor is not None else None
 
     def _consider(self, scope: Scope, envelope: Envelope | None) -> None:

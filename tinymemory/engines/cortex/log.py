@@ -7,9 +7,11 @@ from typing import Any
 from tinymemory.engines.cortex.answers import fields, integer, members, text
 from tinymemory.engines.cortex.call import Call
 from tinymemory.engines.cortex.claims import Claims
+from tinymemory.engines.cortex.compact import compact
 from tinymemory.engines.cortex.layout import Event
 from tinymemory.engines.cortex.packs import Budget, Pack, read_pack, temporal_json
 from tinymemory.engines.cortex.scope import Scope
+from tinymemory.engines.cortex.sharing import Shared
 from tinymemory.engines.cortex.stored import RawEvent, raw_event
 from tinymemory.engines.cortex.surface import Surface
 from tinymemory.engines.cortex.transport import Transport
@@ -75,6 +77,8 @@ class Log:
     def __init__(self, transport: Transport, claims: Claims) -> None:
         self._transport = transport
         self._claims = claims
+        self._listings = Shared[ScopeListing]()
+        self._packs = Shared[Pack]()
 
     @property
     def surface(self) -> Surface:
@@ -153,8 +157,9 @@ class Log:
         *,
         labels: Sequence[str] = (),
         hint: TimeHint | None = None,
+        began: int | None = None,
     ) -> Pack:
-        """Rank one scope's events against a query."""
+        """Rank one scope's events against a query, in one request with who asks the same (see `scopes`)."""
         # Exactly this scope: the server's own ways of going up and down would stray into siblings.
         body: dict[str, Any] = {"scope": scope.path, "query": query, "view": "granular", **budget.json()}
         if labels:
@@ -162,7 +167,11 @@ class Log:
         if hint is not None:
             body["temporal"] = temporal_json(hint)
         call = Call(method="POST", route=self.surface.recall, body=body, is_repeatable=True)
-        return read_pack(await self._transport.call(call))
+
+        async def ask() -> Pack:
+            return read_pack(await self._transport.call(call))
+
+        return await self._packs.read(compact(body), ask, began)
 
     async def answer(self, scope: Scope, pack_id: str, question: str, instructions: str | None) -> Answer:
         """Answer a question from a pack.
@@ -199,8 +208,16 @@ class Log:
         }
         await self._post(self.surface.forget, body, claim=self.claim())
 
-    async def scopes(self, node: str) -> ScopeListing:
-        """The scopes at a node's path and below it; none where the server does not list any."""
+    async def scopes(self, node: str, *, began: int | None = None) -> ScopeListing:
+        """The scopes at a node's path and below it; none where the server does not list any.
+
+        Args:
+            node: The path.
+            began: When the read that this is for began: it joins a request that left later.
+        """
+        return await self._listings.read(node, lambda: self._listed_scopes(node), began)
+
+    async def _listed_scopes(self, node: str) -> ScopeListing:
         query = [("prefix", node), ("limit", str(MAX_SCOPES))]
         try:
             answer = fields(await self._get(self.surface.scopes, query))

@@ -1,8 +1,8 @@
 """Rankings of several scopes as one: rank by rank, each thing once."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TypeVar
 
 from tinymemory.engines.cortex.packs import Pack
@@ -24,19 +24,20 @@ class Ranked:
     stored: Stored
 
 
-def ranked(scope: Scope, pack: Pack, selection: Selection, kinds: Iterable[ItemKind]) -> list[Ranked]:
-    """What a pack holds of the wanted kinds that is selected, best first, each item at its best rank."""
-    kept = [
+def ranked(scope: Scope, pack: Pack, selection: Selection, kinds: Iterable[ItemKind]) -> Iterator[Ranked]:
+    """What a pack holds of the wanted kinds that is selected, best first, each item at its best rank.
+
+    Read as it is asked for: a pack has three events for each hit wanted, and most are never looked at.
+    """
+    kept = (
         Ranked(scope, Stored(event.id, envelope))
         for event in pack.events
-        if (envelope := event.envelope()) is not None
-        and envelope.kind in kinds
-        and selection.admits(envelope)
-    ]
-    return list(distinct(kept, _item_id))
+        if (envelope := event.envelope) is not None and envelope.kind in kinds and selection.admits(envelope)
+    )
+    return distinct(kept, _item_id)
 
 
-def interleaved(rankings: Iterable[Sequence[T]]) -> Iterator[T]:
+def interleaved(rankings: Iterable[Iterable[T]]) -> Iterator[T]:
     """Every ranking's first, then every ranking's second, and so on."""
     for row in zip_longest(*rankings, fillvalue=_ABSENT):
         yield from (value for value in row if value is not _ABSENT)  # pyright: ignore[reportReturnType]
@@ -51,13 +52,13 @@ def distinct(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
             yield value
 
 
-def lifted(merged: Sequence[Ranked], hint: TimeHint | None) -> list[Ranked]:
+def lifted(merged: Iterable[Ranked], hint: TimeHint | None) -> Iterable[Ranked]:
     """Those observed on a hinted day first; the order within stays, and nothing is dropped.
 
     The server lifts them within each scope, which interleaving the scopes would undo.
     """
     if hint is None:
-        return list(merged)
+        return merged
 
     def is_elsewhen(entry: Ranked) -> bool:
         at = entry.stored.envelope.meta.observed_at
@@ -69,9 +70,9 @@ def lifted(merged: Sequence[Ranked], hint: TimeHint | None) -> list[Ranked]:
     return sorted(merged, key=is_elsewhen)
 
 
-def merged(rankings: Iterable[Sequence[Ranked]], hint: TimeHint | None) -> list[Ranked]:
-    """Several scopes' rankings as one, each item once."""
-    return lifted(list(distinct(interleaved(rankings), _item_id)), hint)
+def merged(rankings: Iterable[Iterable[Ranked]], hint: TimeHint | None, most: int) -> list[Ranked]:
+    """The first of several scopes' rankings told as one, each item once."""
+    return list(islice(lifted(distinct(interleaved(rankings), _item_id), hint), most))
 
 
 def _item_id(entry: Ranked) -> str:

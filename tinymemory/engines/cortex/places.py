@@ -23,14 +23,27 @@ class Places:
 
         A node the reach names is read without asking whether anything was ever written there.
         """
-        kinds = kinds or tuple(ItemKind)
+        return [*self.leading(reach, kinds), *await self.following(reach, kinds)]
+
+    def leading(self, reach: Reach | None, kinds: Sequence[ItemKind]) -> list[Scope]:
+        """The first of the readable scopes: those before any that the server would have to list."""
+        known = _known(reach, kinds)
         if reach is not None and not reach.descendants:
-            return sorted(scopes_of(kinds, reach.nodes()))
-        known = scopes_of(kinds, [Namespace.ROOT] if reach is None else reach.nodes())
-        listed, is_truncated = await self._listed(Namespace.ROOT if reach is None else reach.at)
+            return known
+        # What is listed extends the reach's node, so of its kind it comes after what is known.
+        return [scope for scope in known if scope.kind is known[0].kind]
+
+    async def following(
+        self, reach: Reach | None, kinds: Sequence[ItemKind], *, began: int | None = None
+    ) -> list[Scope]:
+        """The readable scopes after the leading ones; `began` as `Log.scopes` takes it."""
+        if reach is not None and not reach.descendants:
+            return []
+        listed, is_truncated = await self._listed(Namespace.ROOT if reach is None else reach.at, began)
         if is_truncated:
             _warn_of_truncation()
-        return sorted(known | _admitted(listed, reach, kinds))
+        readable = {*_known(reach, kinds), *_admitted(listed, reach, kinds or tuple(ItemKind))}
+        return sorted(readable.difference(self.leading(reach, kinds)))
 
     async def held(self, reach: Reach | None, kinds: Sequence[ItemKind] = ()) -> list[Scope]:
         """The registered scopes within a reach, in order; nothing is assumed."""
@@ -59,10 +72,14 @@ class Places:
             )
         return sorted(scopes_of(ItemKind, [Namespace.ROOT]) | listed)
 
-    async def _listed(self, node: Namespace) -> tuple[set[Scope], bool]:
-        listing = await self._log.scopes(node_path(node))
+    async def _listed(self, node: Namespace, began: int | None = None) -> tuple[set[Scope], bool]:
+        listing = await self._log.scopes(node_path(node), began=began)
         scopes = {scope for path in listing.paths if (scope := parse_scope(path)) is not None}
         return {scope for scope in scopes if scope.namespace.is_within(node)}, listing.is_truncated
+
+
+def _known(reach: Reach | None, kinds: Sequence[ItemKind]) -> list[Scope]:
+    return sorted(scopes_of(kinds or tuple(ItemKind), [Namespace.ROOT] if reach is None else reach.nodes()))
 
 
 def _admitted(scopes: Iterable[Scope], reach: Reach | None, kinds: Sequence[ItemKind]) -> set[Scope]:

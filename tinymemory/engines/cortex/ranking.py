@@ -1,6 +1,6 @@
 """Fetching and answering: packs of several scopes, read at once and told as one."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tinymemory.engines.cortex.beliefs import belief_hits, merged_beliefs
 from tinymemory.engines.cortex.cursors import fetch_cursor, parse_fetch_cursor
@@ -12,6 +12,7 @@ from tinymemory.engines.cortex.places import Places
 from tinymemory.engines.cortex.reader import Reader
 from tinymemory.engines.cortex.scope import Scope
 from tinymemory.engines.cortex.selection import Selection
+from tinymemory.engines.cortex.sharing import now
 from tinymemory.engines.cortex.stored import event_hit, meta_of_piece
 from tinymemory.engines.cortex.together import each
 from tinymemory.errors import EngineError, NotFoundError
@@ -32,19 +33,18 @@ class Ranking:
 
     async def fetch(self, request: FetchRequest) -> FetchPage:
         """See `MemoryEngine.fetch`."""
+        began = now()
         offset = parse_fetch_cursor(request.cursor) if request.cursor is not None else 0
         end = offset + request.limit
         beliefs = request.beliefs if offset == 0 else 0
         selection = Selection(request.filter)
-        scopes = await self._places.readable(request.filter.reach, request.filter.kinds)
-        packs = await self._packs(
-            scopes, request.query, fetch_budget(end, beliefs), selection, request.refers_to
-        )
-        rankings = [
-            ranked(scope, pack, selection, [scope.kind]) for scope, pack in zip(scopes, packs, strict=True)
-        ]
-        found = merged(rankings, request.refers_to)
-        lists = [belief_hits(pack.beliefs, request.filter.reach) for pack in packs] if beliefs else []
+        reach, kinds = request.filter.reach, request.filter.kinds
+        pack = self._packer(request.query, fetch_budget(end, beliefs), selection, request.refers_to, began)
+        following = self._places.following(reach, kinds, began=began)
+        packs = await each(self._places.leading(reach, kinds), pack, then=following)
+        rankings = [ranked(scope, pack, selection, [scope.kind]) for scope, pack in packs]
+        found = merged(rankings, request.refers_to, end + 1)  # one more says that a page follows
+        lists = [belief_hits(pack.beliefs, request.filter.reach) for _, pack in packs] if beliefs else []
         return FetchPage(
             hits=await self._hits(found[offset:end], offset),
             next_cursor=fetch_cursor(end) if len(found) > end else None,
@@ -70,23 +70,22 @@ class Ranking:
 
     async def beliefs(self, scopes: Sequence[Scope], query: str, limit: int) -> list[list[Hit]]:
         """Each scope's beliefs, ranked against a query."""
-        packs = await self._packs(scopes, query, belief_budget(limit), None, None)
-        return [belief_hits(pack.beliefs, None) for pack in packs]
+        packs = await each(scopes, self._packer(query, belief_budget(limit)))
+        return [belief_hits(pack.beliefs, None) for _, pack in packs]
 
     async def _round(self, request: RecallRequest, scopes: Sequence[Scope]) -> RecallAnswer | None:
         """One set of packs and one question; None when the pack was gone by then."""
         selection = Selection(request.filter)
         kinds = request.filter.kinds or tuple(ItemKind)
-        packs = await self._packs(
-            scopes, request.question, answer_budget(request.limit), selection, request.refers_to
-        )
-        rankings = [ranked(scope, pack, selection, kinds) for scope, pack in zip(scopes, packs, strict=True)]
+        pack = self._packer(request.question, answer_budget(request.limit), selection, request.refers_to)
+        packs = await each(scopes, pack)
+        rankings = [list(ranked(scope, pack, selection, kinds)) for scope, pack in packs]
         best = max(range(len(packs)), key=lambda index: len(rankings[index]))
         try:
-            answer = await self._ask(scopes[best], packs[best], request)
+            answer = await self._ask(*packs[best], request)
         except NotFoundError:
             return None
-        cited = merged(rankings, request.refers_to)[: request.limit]
+        cited = merged(rankings, request.refers_to, request.limit)
         return RecallAnswer(
             answer=answer.text, citations=[_citation(entry) for entry in cited], model=answer.model
         )
@@ -96,20 +95,24 @@ class Ranking:
             raise EngineError(f"the pack of {scope} has no id to answer from")
         return await self._log.answer(scope, pack.id, request.question, request.instructions)
 
-    async def _packs(
+    def _packer(
         self,
-        scopes: Sequence[Scope],
         query: str,
         budget: Budget,
-        selection: Selection | None,
-        hint: TimeHint | None,
-    ) -> list[Pack]:
+        selection: Selection | None = None,
+        hint: TimeHint | None = None,
+        began: int | None = None,
+    ) -> Callable[[Scope], Awaitable[tuple[Scope, Pack]]]:
+        """What reads one scope's pack."""
         labels = selection.labels if selection is not None else []
 
-        async def pack(scope: Scope) -> Pack:
-            return await self._gate.recall(self._log, scope, query, budget, labels=labels, hint=hint)
+        async def pack(scope: Scope) -> tuple[Scope, Pack]:
+            found = await self._gate.recall(
+                self._log, scope, query, budget, labels=labels, hint=hint, began=began
+            )
+            return scope, found
 
-        return await each(scopes, pack)
+        return pack
 
     async def _hits(self, page: Sequence[Ranked], offset: int) -> list[Hit]:
         """The page's items; one that is split over events and cannot be put together is left out."""

@@ -29,7 +29,7 @@ class Reader:
     async def walk(self, scope: Scope, labels: Sequence[str] = ()) -> AsyncIterator[Stored]:
         """Our events in a scope that carry any of the labels, newest first."""
         async for event in self._log.walk(scope, labels):
-            envelope = event.envelope()
+            envelope = event.envelope
             if envelope is not None and envelope.kind is scope.kind:
                 yield Stored(event.id, envelope)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tinymemory.engines.cortex.answers import fields, members, text
@@ -12,7 +13,7 @@ from tinymemory.meta import ItemKind, MemoryMeta
 from tinymemory.query import Hit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RawEvent:
     """An event of the log, ours or not."""
 
@@ -22,6 +23,7 @@ class RawEvent:
     is_partial: bool = False
     """Whether the server cut its text."""
 
+    @cached_property
     def envelope(self) -> Envelope | None:
         """What the event says of its item, its text included; None when it is not one of ours."""
         joined = joined_envelope(self.labels)

@@ -1,7 +1,7 @@
 """Several requests at once, but never too many."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TypeVar
 
 AT_ONCE = 4
@@ -11,8 +11,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def each(items: Iterable[T], do: Callable[[T], Awaitable[R]]) -> list[R]:
+async def each(
+    items: Iterable[T],
+    do: Callable[[T], Awaitable[R]],
+    *,
+    then: Coroutine[object, object, Iterable[T]] | None = None,
+) -> list[R]:
     """Do something for every item, at most `AT_ONCE` at a time.
+
+    Args:
+        items: The first items, begun at once.
+        do: What to do for each.
+        then: Finds the items after them, meanwhile.
 
     Returns:
         The results in the order of the items.
@@ -20,24 +30,20 @@ async def each(items: Iterable[T], do: Callable[[T], Awaitable[R]]) -> list[R]:
     Raises:
         BaseException: The first error; what was under way is cancelled, the rest is not begun.
     """
-    work = list(items)
-    if len(work) == 1:
-        return [await do(work[0])]
-    results: dict[int, R] = {}
-    left = iter(enumerate(work))
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def work(item: T) -> R:
+        async with free:
+            return await do(item)
+
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(work))):
-                group.create_task(_work(left, do, results))
+            finding = None if then is None else group.create_task(then)
+            tasks = [group.create_task(work(item)) for item in items]
+            if finding is not None:
+                tasks += [group.create_task(work(item)) for item in await finding]
     except BaseExceptionGroup as errors:
         first = errors.exceptions[0]
         # As raised: its cause says more than the group does.
         raise first from first.__cause__
-    return [results[index] for index in range(len(work))]
-
-
-async def _work(
-    left: Iterator[tuple[int, T]], do: Callable[[T], Awaitable[R]], results: dict[int, R]
-) -> None:
-    for index, item in left:
-        results[index] = await do(item)
+    return [task.result() for task in tasks]

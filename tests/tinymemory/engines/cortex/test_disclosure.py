@@ -30,7 +30,7 @@ def learning(**meta: Any) -> Learning:
 
 def envelope_of(**meta: Any) -> Envelope:
     [event] = lay_out(learning(**meta)).events
-    found = RawEvent("evt", event.text, event.labels).envelope()
+    found = RawEvent("evt", event.text, event.labels).envelope
     assert found is not None
     return found
 

@@ -95,7 +95,7 @@ def test_example_a_a_learning_at_the_root() -> None:
     v3 = envelope_text(event)
     assert v3 is not None
     assert len(v3.encode()) == 204
-    envelope = as_raw(event).envelope()
+    envelope = as_raw(event).envelope
     assert envelope is not None
     assert envelope.json_v2() == (
         '{"v":2,"id":"df37e2b4259d384f2be7313f328744d0007b59d0","kind":"learning",'
@@ -231,7 +231,7 @@ def test_example_c_a_document_with_local_paths_and_other_than_ascii() -> None:
         '"9f068f017a8acddefea299bd83fc60f5b746191e","f04c66f9b948d33f7a82bc1ab1c570011d10f168"],'
         '"title":"Fahrplan \u2013 Überblick","mime":"text/markdown"}'
     )
-    envelope = as_raw(event).envelope()
+    envelope = as_raw(event).envelope
     assert envelope is not None
     assert len(envelope.json_v3().encode()) == 871
     assert len(envelope.json_v2().encode()) == 920
@@ -418,10 +418,10 @@ def test_every_kind_of_item_round_trips_through_its_events(stored: Item, is_v2: 
     # §9 item 47
     envelopes: list[Envelope] = []
     for event in lay_out(stored).events:
-        envelope = as_raw(event).envelope()
+        envelope = as_raw(event).envelope
         assert envelope is not None
         if is_v2:
-            envelope = RawEvent("evt", envelope.json_v2(), event.labels[:1]).envelope()
+            envelope = RawEvent("evt", envelope.json_v2(), event.labels[:1]).envelope
             assert envelope is not None
         envelopes.append(envelope)
     hit = whole_hit(envelopes)
@@ -476,11 +476,11 @@ def test_a_missing_repeated_or_malformed_part_makes_the_event_foreign_or_v2(
     others = [label for label in event.labels if not label.startswith("tm:e:")]
     spoilt = spoil([label for label in event.labels if label.startswith("tm:e:")])
 
-    assert RawEvent("evt", event.text, (*others, *spoilt)).envelope() is None
+    assert RawEvent("evt", event.text, (*others, *spoilt)).envelope is None
 
-    v2 = as_raw(event).envelope()
+    v2 = as_raw(event).envelope
     assert v2 is not None
-    read = RawEvent("evt", v2.json_v2(), (*others, *spoilt)).envelope()
+    read = RawEvent("evt", v2.json_v2(), (*others, *spoilt)).envelope
     assert read is not None
     assert read.text == "prefers window seats"
 
@@ -489,7 +489,7 @@ def test_a_part_may_have_more_digits_and_unknown_members_are_skipped() -> None:
     # §9 item 49
     labels = ('tm:e:001:"meta":{"x":1},"new":[]}', 'tm:e:0:{"v":3,"id":"i","kind":"learning","text":"",')
 
-    envelope = RawEvent("evt", "said", labels).envelope()
+    envelope = RawEvent("evt", "said", labels).envelope
 
     assert envelope is not None
     assert (envelope.id, envelope.text) == ("i", "said")
@@ -500,7 +500,7 @@ def test_a_v2_text_with_a_rendered_role_in_front_still_reads() -> None:
     # §9 item 50
     [event] = lay_out(example_a(evidence="e" * 16_000)).events
 
-    envelope = RawEvent("evt", f"[user] {event.text}", event.labels).envelope()
+    envelope = RawEvent("evt", f"[user] {event.text}", event.labels).envelope
 
     assert envelope is not None
     assert envelope.text == "prefers window seats"
@@ -566,7 +566,7 @@ def test_an_empty_text_is_written_as_v2_with_lookup_labels_only() -> None:
 
     assert event.text.startswith('{"v":2,')
     assert all(label.startswith("tm:") for label in event.labels)
-    envelope = as_raw(event).envelope()
+    envelope = as_raw(event).envelope
     assert envelope is not None
     assert envelope.text == ""
 
@@ -584,7 +584,7 @@ async def test_an_event_over_the_cap_is_refused_before_anything_of_the_batch_is_
 def test_an_event_at_the_cap_is_written() -> None:
     # §9 item 54
     [small] = lay_out(Learning(text="x")).events
-    overhead = len((as_raw(small).envelope() or Envelope.model_construct()).json_v2("").encode())
+    overhead = len((as_raw(small).envelope or Envelope.model_construct()).json_v2("").encode())
 
     lay_out(Learning(text="x" * (786_432 - overhead)))
     lay_out(Learning(text="\n" * ((786_432 - overhead) // 2)))
@@ -688,4 +688,4 @@ def test_whatever_an_event_holds_reading_it_is_an_envelope_or_nothing(text: str)
     for version in (2, 3):
         found = parse_envelope(text, version=version)
         assert found is None or isinstance(found, Envelope)
-    RawEvent("evt", text, (f"tm:e:00:{text}", text)).envelope()
+    RawEvent("evt", text, (f"tm:e:00:{text}", text)).envelope
