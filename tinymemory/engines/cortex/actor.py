@@ -4,12 +4,12 @@ CortexDB refuses a minted token that arrives without its own actor.  The engine 
 from the server, once, and again after a refusal.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tinymemory.engines.cortex.answers import fields, text
 from tinymemory.engines.cortex.headers import is_header_value
+from tinymemory.engines.cortex.together import LoopLock
 from tinymemory.text import trimmed
 
 
@@ -30,7 +30,7 @@ class Actor:
     def __init__(self) -> None:
         self._known: Known | None = None
         self._asked = 0
-        self._lock = asyncio.Lock()
+        self._lock = LoopLock()
 
     async def name(self, ask: Ask) -> str | None:
         """The actor to send, or None to send no header; asks the server when nothing is known."""
@@ -44,7 +44,7 @@ class Actor:
 
     async def _learn(self, ask: Ask) -> None:
         before = self._asked
-        async with self._lock:
+        async with self._lock.here():
             # Whoever waited here shares the answer that came meanwhile, even a failure.
             if self._asked == before:
                 self._known = await ask()

@@ -1,6 +1,5 @@
 """Time hints: whether the server takes them, and what is done about those it refuses."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -8,6 +7,7 @@ from enum import Enum, auto
 from tinymemory.engines.cortex.log import Log
 from tinymemory.engines.cortex.packs import Budget, Pack
 from tinymemory.engines.cortex.scope import Scope
+from tinymemory.engines.cortex.together import LoopLock
 from tinymemory.errors import InvalidRequestError, TinyMemoryError
 from tinymemory.query import TimeHint
 
@@ -27,7 +27,7 @@ class HintGate:
 
     def __init__(self) -> None:
         self._state = _State.UNKNOWN
-        self._lock = asyncio.Lock()
+        self._lock = LoopLock()
 
     async def recall(
         self,
@@ -55,7 +55,7 @@ class HintGate:
 
     async def _is_open(self, log: Log) -> bool:
         if self._state is _State.UNKNOWN and not log.surface.is_hosted:
-            async with self._lock:
+            async with self._lock.here():
                 if self._state is _State.UNKNOWN:
                     is_on = await _is_listed(log)
                     # A refusal that came meanwhile knows better.

@@ -1,4 +1,4 @@
-"""Several requests at once, but never too many."""
+"""Several requests at once, but never too many, and what only one of them may do."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -9,6 +9,24 @@ AT_ONCE = 4
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class LoopLock:
+    """A lock that outlives an event loop: a host may call `asyncio.run` for each turn.
+
+    One of asyncio's belongs to the loop in which somebody first waited for it.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+
+    def here(self) -> asyncio.Lock:
+        """The lock of the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._lock = loop, asyncio.Lock()
+        return self._lock
 
 
 async def each(

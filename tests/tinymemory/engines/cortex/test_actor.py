@@ -2,10 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import date
 
+import httpx
 import pytest
 
-from tinymemory import ItemKind, ListRequest, MetaFilter, Reach, UnauthorizedError
+from tinymemory import (
+    FetchRequest,
+    ItemKind,
+    ListRequest,
+    MetaFilter,
+    Reach,
+    TimeHint,
+    TinyMemoryError,
+    UnauthorizedError,
+)
 from tinymemory.engines.cortex import CortexEngine
 from tinymemory.testing import CortexServer, RawAnswer, raw
 
@@ -157,6 +168,28 @@ async def test_what_an_engine_learnt_is_shared_by_those_made_from_it(
     await engine.with_default_headers({"x-sdk-name": "host"}).list(LIST)
 
     assert len(server.seen.whoami) == 1
+
+
+@direct_only
+@pytest.mark.parametrize("status", [500, 404])
+def test_an_engine_outlives_the_loop_in_which_it_asked(connect: Connect, status: int) -> None:
+    # §9 item 16: as a host does that calls `asyncio.run` for each turn
+    async def answer(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.001)
+        is_read = request.url.path == "/v1/events"
+        return httpx.Response(200 if is_read else status, json={"items": []})
+
+    engine = connect("https://h", http=httpx.MockTransport(answer))
+
+    async def turn() -> None:
+        hint = TimeHint(date(2026, 1, 2), date(2026, 1, 2))
+        fetches = (engine.fetch(FetchRequest(query=f"tide {n}", refers_to=hint)) for n in range(4))
+        results = await asyncio.gather(*fetches, return_exceptions=True)
+        assert all(isinstance(result, TinyMemoryError) for result in results)
+        await asyncio.gather(*(engine.list(LIST) for _ in range(4)))
+
+    for _ in range(3):
+        asyncio.run(turn())
 
 
 @pytest.mark.parametrize("wire", ["hosted"])
