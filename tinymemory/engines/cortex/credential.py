@@ -1,9 +1,11 @@
 """What a request proves itself with: a key, or a source asked for a token on each attempt."""
 
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import final
 
+from tinymemory.engines.cortex.failures import masked
 from tinymemory.engines.cortex.headers import is_header_value
 from tinymemory.errors import ConfigError, UnauthorizedError
 from tinymemory.text import is_blank, trimmed
@@ -12,11 +14,15 @@ BearerSource = Callable[[], str | Awaitable[str]]
 """Gives the token to send now; sync or async, called before every attempt."""
 
 
+# Of a source that gives another token each time: more than are under way at once.
+_REMEMBERED = 32
+
+
 @final
 class Credential:
     """A key or a source; neither is shown, pickled or logged."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("_given", "_source")
 
     def __init__(self, source: str | BearerSource) -> None:
         """Keep a static key or a source of tokens.
@@ -30,6 +36,7 @@ class Credential:
         elif not callable(source):  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
             raise ConfigError("the credential is neither a key nor a function that returns one")
         self._source = source
+        self._given: deque[str] = deque(maxlen=_REMEMBERED)
 
     async def token(self) -> str:
         """The token to send on this attempt, trimmed.
@@ -42,7 +49,15 @@ class Credential:
             raise UnauthorizedError("the credential source gave a blank token")
         if not is_header_value(token):
             raise UnauthorizedError("the credential holds a character that no header can carry")
+        if token not in self._given:
+            self._given.append(token)
         return token
+
+    def masked(self, text: str) -> str:
+        """Another party's words without the tokens given last, which it may repeat."""
+        for token in self._given:
+            text = masked(text, token)
+        return text
 
     async def _asked(self, source: BearerSource) -> str:
         failed: str | None = None

@@ -51,6 +51,8 @@ _CLASS_BY_STATUS: dict[int, type[TinyMemoryError]] = {
     504: UnavailableError,
 }
 _DEFAULT_CODES = {401: "UNAUTHORIZED", 402: OUT_OF_CREDITS, 403: "UNAUTHORIZED", 429: "RATE_LIMITED"}
+_PLAIN = re.compile(r"[!#-&(-\[\]-~]+")  # ASCII but quotes and the backslash
+_PARTS = re.compile(rf"{_PLAIN.pattern}|.", re.DOTALL)
 _LINE_BREAKERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -89,8 +91,8 @@ class Refusal:
         if not self.surface.is_hosted:
             return STATE_CHANGED if answer.get("error_code") == STATE_CHANGED else None
         named = answer.get("errorCode")
-        kept = re.sub(r"[^A-Za-z0-9_]", "", named)[:_CODE_LENGTH].upper() if isinstance(named, str) else ""
-        return kept or _DEFAULT_CODES.get(self.status, f"HTTP_{self.status}")
+        kept = re.sub(r"[^A-Za-z0-9_]", "", masked(named, self.token)) if isinstance(named, str) else ""
+        return kept[:_CODE_LENGTH].upper() or _DEFAULT_CODES.get(self.status, f"HTTP_{self.status}")
 
     def _class(self, code: str | None) -> type[TinyMemoryError]:
         if self.surface.is_hosted and self.status == 402 and code == OUT_OF_CREDITS:
@@ -115,12 +117,25 @@ class Refusal:
 
 def shown(text: str, token: str) -> str:
     """Another party's words, fit for a message: without the token, on one line, at most 300 characters."""
-    if token:
-        # As JSON too, where a quote or a backslash in the token is written differently.
-        for spelling in {token, json.dumps(token)[1:-1], json.dumps(token, ensure_ascii=False)[1:-1]}:
-            text = text.replace(spelling, "***")
-    text = trimmed(_LINE_BREAKERS.sub(" ", text))
+    text = trimmed(_LINE_BREAKERS.sub(" ", masked(text, token)))
     return text if len(text) <= WORDS else text[:WORDS] + "…"
+
+
+def masked(text: str, token: str) -> str:
+    """A text with `***` wherever the token stands, however it is written there."""
+    if not token or not _PLAIN.search(token):
+        return text.replace(token, "***") if token else text
+    # In JSON, in Python's bytes and after a wrong decoding, all but its plain characters look otherwise.
+    spelling = "".join(
+        re.escape(part) if _PLAIN.match(part) else ".{1,10}?" for part in _PARTS.findall(token)
+    )
+    return re.sub(spelling, "***", text, flags=re.DOTALL)
+
+
+def shown_cause(error: BaseException | None, token: str) -> BaseException | None:
+    """A fault below, for a traceback; None when it repeats the token, as one about a bad header may."""
+    said = "" if error is None else " ".join(f"{fault} {fault!r}" for fault in _chain(error))
+    return error if masked(said, token) == said else None
 
 
 def no_response(error: Exception, host: str, token: str) -> TinyMemoryError:

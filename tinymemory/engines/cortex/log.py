@@ -169,7 +169,7 @@ class Log:
         call = Call(method="POST", route=self.surface.recall, body=body, is_repeatable=True)
 
         async def ask() -> Pack:
-            return read_pack(await self._transport.call(call))
+            return read_pack(await self._transport.call(call), self._transport.credential.masked)
 
         return await self._packs.read(compact(body), ask, began)
 

@@ -1,7 +1,7 @@
 """What a recall is asked for, and the pack of events and beliefs it answers."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,21 +80,23 @@ class Pack:
     beliefs: Sequence[Any]
 
 
-def read_pack(answer: Any) -> Pack:
-    """A recall's answer; what it says about itself goes to the log."""
+def read_pack(answer: Any, masked: Callable[[str], str]) -> Pack:
+    """A recall's answer; what it says about itself goes to the log, without a secret."""
     pack = fields(answer)
     layers = fields(pack.get("layers"))
     events = [event for raw in members(layers.get("events")) if (event := raw_event(raw)) is not None]
-    _log_remarks(pack, events)
+    _log_remarks(pack, events, masked)
     return Pack(text(pack.get("pack_id")), events, members(layers.get("beliefs")))
 
 
-def _log_remarks(pack: Mapping[str, Any], events: Sequence[RawEvent]) -> None:
+def _log_remarks(pack: Mapping[str, Any], events: Sequence[RawEvent], masked: Callable[[str], str]) -> None:
     for warning in members(pack.get("warnings")):
         if isinstance(warning, str):
             is_grave = warning == _UNRANKED or warning.startswith(f"{_UNRANKED}:")
             logger.log(
-                logging.WARNING if is_grave else logging.DEBUG, "pack warning: %s", _on_one_line(warning)
+                logging.WARNING if is_grave else logging.DEBUG,
+                "pack warning: %s",
+                _on_one_line(masked(warning)),
             )
     evictions = integer(fields(pack.get("diagnostics")).get("knapsack_evictions")) or 0
     if evictions > 0:

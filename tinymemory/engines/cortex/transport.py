@@ -15,7 +15,7 @@ from tinymemory.engines.cortex.body import parse_json, read_failure, read_succes
 from tinymemory.engines.cortex.call import Call
 from tinymemory.engines.cortex.credential import Credential
 from tinymemory.engines.cortex.endpoint import Endpoint
-from tinymemory.engines.cortex.failures import STATE_CHANGED, Refusal, no_response
+from tinymemory.engines.cortex.failures import STATE_CHANGED, Refusal, no_response, shown_cause
 from tinymemory.engines.cortex.headers import default_headers
 from tinymemory.engines.cortex.pause import Pause, seconds_asked_for
 from tinymemory.engines.cortex.pool import Pool
@@ -140,7 +140,7 @@ class Transport:
             return _Outcome(response.status_code, error=self._no_response(fault, token))
         except TinyMemoryError as fault:
             error = type(fault)(f"{call.route} at {self.endpoint.host}: {fault.message}")
-            error.__cause__ = fault.__cause__
+            error.__cause__ = shown_cause(fault.__cause__, token)
             return _Outcome(response.status_code, error=error)
         if not self.surface.is_hosted:
             return _Outcome(response.status_code, data)
@@ -165,7 +165,7 @@ class Transport:
 
     def _no_response(self, fault: Exception, token: str) -> TinyMemoryError:
         error = no_response(fault, self.endpoint.host, token)
-        error.__cause__ = fault
+        error.__cause__ = shown_cause(fault, token)
         return error
 
 
