@@ -16,6 +16,9 @@ BODY_CAP = 64 * 1024 * 1024
 ERROR_BODY_CAP = 64 * 1024
 """How much of a failure's body is read; more is cut off."""
 
+# httpx passes on what TLS says of a record that was tampered with: an `OSError` of its own.
+_BROKEN_OFF = (httpx.TransportError, httpx.StreamError, OSError)
+
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
@@ -82,7 +85,7 @@ async def read_success(response: httpx.Response) -> bytes:
             body += decoded
     except zlib.error as error:
         raise EngineError("the answer's body is not the gzip it says it is") from error
-    except httpx.TransportError as error:
+    except _BROKEN_OFF as error:
         raise _cut_off() from error
     if not decoder.is_whole():
         raise _cut_off()
@@ -101,7 +104,7 @@ async def read_failure(response: httpx.Response, deadline: float | None) -> byte
                 body += decoder.feed(chunk, ERROR_BODY_CAP - len(body))
                 if len(body) > ERROR_BODY_CAP:
                     break
-    except (httpx.HTTPError, httpx.StreamError, EngineError, zlib.error, TimeoutError):
+    except (*_BROKEN_OFF, EngineError, zlib.error):
         pass  # the status says what happened; the body would only have added words
     return bytes(body[:ERROR_BODY_CAP])
 

@@ -5,7 +5,7 @@ import gzip
 import json
 import ssl
 import zlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tinymemory import (
     EngineError,
+    InvalidRequestError,
     ItemKind,
     ListRequest,
     MetaFilter,
@@ -49,6 +50,18 @@ async def test_an_answer_over_the_cap_is_refused_while_it_streams(
         await engine.list(LIST)
 
     assert server.seen.count(f"GET /{surface.events}") == 1
+
+
+async def test_an_answer_that_declares_itself_too_large_is_refused_before_it_is_read(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 32
+    for declared in (bodies.BODY_CAP + 1, 10**19):
+        never = replace(raw.dripping(gap=60), headers={"Content-Length": str(declared)})
+        answering(server, surface, never)
+        async with asyncio.timeout(5):
+            with pytest.raises(EngineError, match="over 64 MiB"):
+                await engine.list(LIST)
 
 
 async def test_one_byte_decides_and_encodings_named_twice_are_not_multiplied(
@@ -108,6 +121,21 @@ async def test_an_endless_error_body_is_cut_and_the_status_still_decides(
         assert len(str(caught.value)) < 500
 
 
+async def test_of_an_error_body_64_kib_are_read_and_no_more(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 33
+    body = b'{"error": "told", "errorCode": "TOLD", "x": "' + b"x" * 70_000 + b'"}'
+    kept = body[: 65_536 - 2] + b'"}'
+    told = {"direct": '{"error": "told"', "hosted": "told"}[server.wire]
+    for content, code in ((body, "HTTP_422"), (kept, "TOLD")):
+        answering(server, surface, RawAnswer(422, {}, content))
+        with pytest.raises(TinyMemoryError) as caught:
+            await engine.list(LIST)
+        assert caught.value.code == (code if surface.is_hosted else None)
+        assert told in str(caught.value)
+
+
 async def test_an_error_body_that_drips_for_ever_ends_at_the_deadline_and_keeps_its_status(
     server: CortexServer, connect: Connect, surface: Surface
 ) -> None:
@@ -143,6 +171,29 @@ async def test_a_body_cut_off_midway_is_unavailable(
         await engine.list(LIST)
 
     assert server.seen.count(f"GET /{surface.events}") == 3
+
+
+@pytest.mark.parametrize("status", [200, 422])
+@pytest.mark.parametrize(
+    "fault", [ssl.SSLError("bad record mac"), httpx.ReadError("reset"), httpx.StreamClosed(), OSError("gone")]
+)
+async def test_whatever_breaks_a_body_off_becomes_a_library_error(
+    connect: Connect, status: int, fault: Exception
+) -> None:
+    # §9 item 35
+    class Broken(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b'{"items": ['
+            raise fault
+
+    class Breaking(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            return httpx.Response(status, stream=Broken())
+
+    kind, words = (UnavailableError, "body was cut off") if status == 200 else (InvalidRequestError, "422")
+    async with connect("https://h", http=Breaking()) as engine:
+        with pytest.raises(kind, match=words):
+            await engine.list(LIST)
 
 
 async def test_a_connection_dropped_before_the_answer_is_unavailable(
