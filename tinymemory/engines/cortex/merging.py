@@ -1,5 +1,6 @@
 """Rankings of several scopes as one: rank by rank, each thing once."""
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -72,7 +73,8 @@ def lifted(merged: Iterable[Ranked], hint: TimeHint | None) -> Iterable[Ranked]:
 
 def merged(rankings: Iterable[Iterable[Ranked]], hint: TimeHint | None, most: int) -> list[Ranked]:
     """The first of several scopes' rankings told as one, each item once."""
-    return list(islice(lifted(distinct(interleaved(rankings), _item_id), hint), most))
+    # A cursor or a limit may be any number, and `islice` takes none that is larger.
+    return list(islice(lifted(distinct(interleaved(rankings), _item_id), hint), min(most, sys.maxsize)))
 
 
 def _item_id(entry: Ranked) -> str:

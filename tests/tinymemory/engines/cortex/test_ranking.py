@@ -25,6 +25,7 @@ from tinymemory import (
     UnsupportedError,
 )
 from tinymemory.engines.cortex import CortexEngine
+from tinymemory.engines.cortex.cursors import fetch_cursor
 from tinymemory.engines.cortex.surface import Surface
 from tinymemory.items import Role
 from tinymemory.query import FetchPage
@@ -135,6 +136,15 @@ async def test_pages_of_a_fetch_are_disjoint_and_together_the_whole_ranking(engi
 
     assert found == whole
     assert len({hit.id for hit in found}) == 11
+
+
+async def test_a_page_beyond_any_number_is_empty(engine: CortexEngine) -> None:
+    # §9 item 112
+    await engine.store(learning("tide"))
+
+    assert (await fetch(engine, "tide", cursor=fetch_cursor(10**30))).hits == []
+    assert [hit.text for hit in (await fetch(engine, "tide", limit=10**30)).hits] == ["tide"]
+    assert (await engine.recall(RecallRequest(question="tide", limit=10**30))).answer
 
 
 async def test_a_one_turn_conversation_needs_no_lookup_and_longer_ones_one_a_namespace(
