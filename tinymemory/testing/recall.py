@@ -1,5 +1,6 @@
 """Recall and answer: packs of what a query ranks, kept for a minute."""
 
+import sys
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
@@ -117,7 +118,7 @@ class Packs:
     def _layer(self, layer: str, body: RecallBody, shown: list[Json]) -> list[Json]:
         if layer == "events":
             return shown
-        limit = body.budgets.per_layer_limits.get(layer, 0)
+        limit = min(body.budgets.per_layer_limits.get(layer, 0), sys.maxsize)
         words, derived = query_words(body.query), self._log.derived
         if layer == "beliefs":
             scopes = [path for path in derived.scopes() if _is_viewed(path, body)]

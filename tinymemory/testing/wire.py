@@ -244,4 +244,6 @@ class Wire(ABC):
 
 def whole_number(text: str | None, default: int) -> int:
     """A parameter that counts; what does not parse is its default."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else default
+    # Python reads no number of more digits than this, and nothing counts so far.
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 4300
+    return int(text) if text is not None and is_number else default

@@ -108,6 +108,21 @@ async def test_a_body_with_anything_in_it_is_answered_on_every_route(
     ensure_answered(await http.post(server.url + BASE[server.wire] + route, json=body))
 
 
+async def test_a_number_too_large_to_count_with_is_answered(
+    server: CortexServer, http: httpx.AsyncClient
+) -> None:
+    url = server.url + BASE[server.wire]
+    await http.post(url + "experience", json=EVENT)
+    limits = dict.fromkeys(("events", "facts", "beliefs"), 10**400)
+    body = VALID["recall"] | {"budgets": {"max_tokens": 10**400, "per_layer_limits": limits}}
+    ensure_answered(await http.post(url + "recall", json=body))
+
+    for digits in ("9" * 400, "9" * 5000):
+        for route in GETS[server.wire]:
+            query = {"scope": NOTES, "prefix": "app:x", "limit": digits, "cursor": digits}
+            ensure_answered(await http.get(url + route, params=query))
+
+
 @quietly
 @given(content=st.binary(max_size=40))
 async def test_any_bytes_are_answered(server: CortexServer, http: httpx.AsyncClient, content: bytes) -> None:
