@@ -316,6 +316,8 @@ async def test_the_unavailable_error_carries_the_seconds_as_sent(
 
     assert asked.value.retry_after == 3600.0
     assert silent.value.retry_after is None
+    # Only a rate limit holds back what comes after it.
+    assert (10.0 in time.slept) == (status == 429)
 
 
 async def test_a_rejected_key_is_not_tried_again(server: CortexServer, connect: Connect) -> None:

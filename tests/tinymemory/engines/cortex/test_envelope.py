@@ -498,12 +498,13 @@ def test_a_part_may_have_more_digits_and_unknown_members_are_skipped() -> None:
 
 def test_a_v2_text_with_a_rendered_role_in_front_still_reads() -> None:
     # §9 item 50
-    [event] = lay_out(example_a(evidence="e" * 16_000)).events
+    [event] = lay_out(example_a(evidence="e" * 16_000 + "[1] and [2] more")).events
 
     envelope = RawEvent("evt", f"[user] {event.text}", event.labels).envelope
 
     assert envelope is not None
     assert envelope.text == "prefers window seats"
+    assert (envelope.evidence or "").endswith("[1] and [2] more")
 
 
 FOREIGN: list[dict[str, Any]] = [
@@ -626,6 +627,8 @@ def readable(**meta: Any) -> list[str]:
          ["kind:learning", "thread:thread-5c1f7a2e-93b4-4d08-a6c7-e2d41b0f9a63"]),
         ({"thread_id": "thread-5C1F7A2E-93B4-4D08-A6C7-E2D41B0F9A63"}, ["kind:learning"]),
         ({"thread_id": "thread-7"}, ["kind:learning"]),
+        ({"thread_id": "thread-5c1f7a2e-93b4-4d08-a6c7-e2d41b0f9a63-2"}, ["kind:learning"]),
+        ({"agent_id": "tm-redacted:9a84ef98e8ce63c8cff2f9798a41300c"}, ["kind:learning"]),
         ({"file_path": "/a/b/plan.md"}, ["kind:learning", "file:plan.md"]),
         ({"file_path": "C:\\docs\\plan.md"}, ["kind:learning", "file:plan.md"]),
         ({"file_path": "/a/b/"}, ["kind:learning"]),
@@ -688,4 +691,5 @@ def test_whatever_an_event_holds_reading_it_is_an_envelope_or_nothing(text: str)
     for version in (2, 3):
         found = parse_envelope(text, version=version)
         assert found is None or isinstance(found, Envelope)
-    RawEvent("evt", text, (f"tm:e:00:{text}", text)).envelope
+    found = RawEvent("evt", text, (f"tm:e:00:{text}", text)).envelope
+    assert found is None or isinstance(found, Envelope)
