@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import count
 from types import TracebackType
 from typing import Self
 
@@ -35,6 +37,9 @@ from tinymemory.query import (
 
 MAX_STORE_MANY = 100
 _PAGE = 200
+_NEWEST_PAGE = 100
+_NEWEST_PAGES = 50
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 Item = Document | Conversation | Learning
 
@@ -188,6 +193,29 @@ class MemoryEngine(ABC):
                     break
         return [found[id_] for id_ in wanted if id_ in found]
 
+    async def newest(
+        self,
+        filter: MetaFilter,  # noqa: A002  # the wire's word
+        *,
+        except_within: Reach | None = None,
+    ) -> AsyncGenerator[Hit]:
+        """What a filter selects, newest first; of equal ones the more confident, then the later turn.
+
+        Undated items come last, and the order of the listing decides between equals.  By default the
+        listing is read, up to 5,000 items, and sorted: it has no order to rely on.  An engine that can
+        do better reads no further than the caller does.
+
+        Args:
+            filter: Selects.
+            except_within: What lies within this reach is left out.
+        """
+        found: dict[str, Hit] = {}
+        async for hit in self._listed(filter, page=_NEWEST_PAGE, pages=_NEWEST_PAGES):
+            if except_within is None or not except_within.admits(hit.meta.namespace):
+                found.setdefault(hit.id, hit)
+        for hit in sorted(found.values(), key=_recency, reverse=True):
+            yield hit
+
     async def consolidate(self, request: ConsolidateRequest) -> ConsolidateReceipt:
         """Build beliefs from what a reach holds.
 
@@ -217,15 +245,30 @@ class MemoryEngine(ABC):
     ) -> None:
         await self.aclose()
 
-    async def _listed(self, filter: MetaFilter) -> AsyncIterator[Hit]:  # noqa: A002  # the wire's word
+    async def _listed(
+        self,
+        filter: MetaFilter,  # noqa: A002  # the wire's word
+        *,
+        page: int = _PAGE,
+        pages: int | None = None,
+    ) -> AsyncIterator[Hit]:
         cursor: str | None = None
-        while True:
-            page = await self.list(ListRequest(filter=filter, limit=_PAGE, cursor=cursor))
-            for hit in page.items:
+        for _ in count() if pages is None else range(pages):
+            answer = await self.list(ListRequest(filter=filter, limit=page, cursor=cursor))
+            for hit in answer.items:
                 yield hit
-            cursor = page.next_cursor
+            cursor = answer.next_cursor
             if cursor is None:
                 return
+
+
+def _recency(hit: Hit) -> tuple[datetime, float, int]:
+    at, turns = hit.meta.observed_at, hit.meta.turns
+    return (
+        at or _LONG_AGO,
+        -1.0 if hit.confidence is None else hit.confidence,
+        -1 if turns is None else turns.last,
+    )
 
 
 def ensure_batch(items: Sequence[Item]) -> None:

@@ -44,6 +44,7 @@ class Seven(MemoryEngine):
     def __init__(self) -> None:
         self.inner = ReferenceEngine()
         self.pages = 0
+        self.limits: set[int] = set()
         self.fail_at: str | None = None
 
     @property
@@ -69,13 +70,17 @@ class Seven(MemoryEngine):
 
     async def list(self, request: ListRequest) -> ListPage:
         self.pages += 1
-        assert request.limit == 200
+        self.limits.add(request.limit)
         return await self.inner.list(request)
 
 
 def learnings(count: int, at: str = "root") -> list[Learning]:
     meta = MemoryMeta(namespace=Namespace.parse(at), tags=(at,))
     return [Learning(text=f"{at} {number}", meta=meta) for number in range(count)]
+
+
+def learning(text: str, **meta: object) -> Learning:
+    return Learning(text=text, meta=MemoryMeta.model_validate(meta))
 
 
 @pytest.fixture
@@ -90,6 +95,7 @@ async def test_get_pages_the_listing_and_answers_in_the_order_named(engine: Seve
 
     assert [hit.id for hit in found] == [ids[449], ids[3]]
     assert engine.pages == 3
+    assert engine.limits == {200}
 
 
 async def test_get_leaves_out_what_is_out_of_reach(engine: Seven) -> None:
@@ -120,6 +126,18 @@ async def test_explore_stops_at_its_scan_limit_and_says_so(engine: Seven) -> Non
 
     assert (short.total, short.missing, short.truncated) == (4, 4, True)
     assert (exact.total, exact.missing, exact.truncated) == (5, 5, False)
+
+
+async def test_the_newest_are_sorted_from_the_whole_listing(engine: Seven) -> None:
+    for number in (3, 1, 2):
+        await engine.store(learning(f"day {number}", observed_at=f"2026-01-0{number}T00:00:00Z"))
+    await engine.store(learning("undated"))
+    await engine.store(learning("elsewhere", namespace="team:b", observed_at="2026-02-01T00:00:00Z"))
+
+    hits = [hit async for hit in engine.newest(MetaFilter(), except_within=Reach.subtree("team:b"))]
+
+    assert [hit.text for hit in hits] == ["day 3", "day 2", "day 1", "undated"]
+    assert engine.limits == {100}
 
 
 async def test_a_batch_is_stored_in_order_and_stops_at_the_first_error(engine: Seven) -> None:

@@ -1,7 +1,6 @@
 """Holistic recall: one read across several scopes, rendered as one budgeted context pack."""
 
 from tinymemory.recall.holistic import holistic_recall
-from tinymemory.recall.newest import newest
 from tinymemory.recall.pack import ContextPack, PackSection, SkippedSection
 from tinymemory.recall.request import Answer, Fetch, HolisticRecall, Latest, ScopeSection, ThreadWindow
 
@@ -16,5 +15,4 @@ __all__ = [
     "SkippedSection",
     "ThreadWindow",
     "holistic_recall",
-    "newest",
 ]

@@ -1,13 +1,13 @@
 """Reading the sections of a plan: all at once, each failing alone."""
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from tinymemory.engine import MemoryEngine
 from tinymemory.errors import EngineError, TinyMemoryError
 from tinymemory.namespace import Namespace, Reach
 from tinymemory.query import BeliefsRequest, FetchRequest, Hit, RecallAnswer, RecallRequest
-from tinymemory.recall.newest import newest
 from tinymemory.recall.plan import RecallPlan, SectionPlan
 from tinymemory.recall.request import Answer
 from tinymemory.text import is_blank
@@ -98,9 +98,16 @@ async def _fetched(engine: MemoryEngine, plan: RecallPlan, planned: SectionPlan,
 
 
 async def _newest(engine: MemoryEngine, plan: RecallPlan, planned: SectionPlan) -> Found:
-    section = planned.section
-    hits = await newest(engine, section.filter, wanted=lambda hit: plan.admits(hit, section))
-    return Found(hits=_hinted(plan, hits)[: planned.ask])
+    section, found = planned.section, list[Hit]()
+    # With days to bring forward, the newest of those may be the last of all.
+    most = planned.ask if plan.request.refers_to is None else None
+    async with aclosing(engine.newest(section.filter, except_within=section.except_within)) as hits:
+        async for hit in hits:
+            if plan.admits(hit, section):
+                found.append(hit)
+                if len(found) == most:
+                    break
+    return Found(hits=_hinted(plan, found)[: planned.ask])
 
 
 async def _listed_beliefs(engine: MemoryEngine, planned: SectionPlan) -> list[Hit]:

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, ClassVar
 
 from tinymemory.engine import (
@@ -51,6 +51,9 @@ from tinymemory.query import (
     TimeHint,
 )
 from tinymemory.text import is_blank
+
+NEWEST_AT_ONCE = 50
+"""How many of the newest items are read before anybody asks for them: about what a section takes."""
 
 MOST_SETTLED_BY_A_READ = 512
 """How many vectors that are owed a fetch makes before it answers; a build makes all."""
@@ -152,6 +155,24 @@ class SqliteEngine(MemoryEngine):
             items=[stored.hit() for stored in page],
             next_cursor=cursor("list", page[-1].number) if more else None,
         )
+
+    async def newest(
+        self,
+        filter: MetaFilter,  # noqa: A002  # the wire's word
+        *,
+        except_within: Reach | None = None,
+    ) -> AsyncGenerator[Hit]:
+        """What a filter selects, newest first, read as far as the caller does."""
+        chosen = selection(filter)
+        if except_within is not None:
+            chosen = chosen.outside(except_within)
+        numbers = await self._database.read(lambda connection: rows.by_recency(connection, chosen))
+        for start in range(0, len(numbers), NEWEST_AT_ONCE):
+            some = numbers[start : start + NEWEST_AT_ONCE]
+            found = await self._database.read(lambda connection, some=some: rows.by_number(connection, some))
+            for number in some:
+                if number in found:  # not forgotten meanwhile
+                    yield found[number].hit()
 
     async def get(self, request: GetRequest) -> "list[Hit]":
         """Look items up by id."""

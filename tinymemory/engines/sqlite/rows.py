@@ -158,6 +158,17 @@ def newest_first(connection: sqlite3.Connection, chosen: Selection, *, limit: in
     return [_stored(row) for row in rows]
 
 
+def by_recency(connection: sqlite3.Connection, chosen: Selection) -> list[int]:
+    """The numbers of a selection in the order of `MemoryEngine.newest`."""
+    rows = connection.execute(
+        f"SELECT i.number FROM items i WHERE {chosen.sql} ORDER BY i.observed_at DESC NULLS LAST, "
+        f"CASE i.kind WHEN '{ItemKind.LEARNING}' THEN json_extract(i.content, '$.confidence') END "
+        "DESC NULLS LAST, i.last_turn DESC NULLS LAST, i.number",
+        chosen.parameters,
+    )
+    return [number for (number,) in rows]
+
+
 def newest(connection: sqlite3.Connection) -> int:
     """The number of the item written last; 0 when there is none."""
     (number,) = connection.execute("SELECT coalesce(max(number), 0) FROM items").fetchone()

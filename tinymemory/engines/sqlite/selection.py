@@ -30,6 +30,11 @@ class Selection:
     sql: str
     parameters: tuple[object, ...]
 
+    def outside(self, reach: Reach) -> "Selection":
+        """Of what is selected, what does not lie in a reach."""
+        within = _within_reach(reach)
+        return Selection(f"{self.sql} AND NOT ({within.sql})", self.parameters + within.parameters)
+
     def up_to(self, number: int) -> "Selection":
         """Of what is selected, what was stored no later than the item with this number."""
         return Selection(f"{self.sql} AND i.number <= ?", (*self.parameters, number))

@@ -21,6 +21,7 @@ from tinymemory import (
     MemoryEngine,
     MemoryMeta,
     MetaFilter,
+    Reach,
     ReferenceEngine,
     SqliteEngine,
 )
@@ -68,7 +69,7 @@ def _items(draw: st.DrawFn) -> Learning | Document:
     text = draw(st.sampled_from(["one", "two", "drei"]))
     if draw(st.booleans()):
         return Document(body=DocumentBody(text=text), meta=meta)
-    return Learning(text=text, meta=meta)
+    return Learning(text=text, confidence=draw(st.sampled_from([0.0, 0.5, 0.8])), meta=meta)
 
 
 _reach = st.fixed_dictionaries({"at": _namespace, "inherit": st.booleans(), "descendants": st.booleans()})
@@ -99,8 +100,16 @@ async def listed(engine: MemoryEngine, wanted: MetaFilter) -> list[Hit]:
             return hits
 
 
+async def newest(engine: MemoryEngine, wanted: MetaFilter, except_within: Reach | None) -> list[Hit]:
+    return [hit async for hit in engine.newest(wanted, except_within=except_within)]
+
+
 async def agree(
-    items: list[Learning | Document], filters: list[MetaFilter], facet: Facet, scan_limit: int
+    items: list[Learning | Document],
+    filters: list[MetaFilter],
+    except_within: Reach | None,
+    facet: Facet,
+    scan_limit: int,
 ) -> None:
     reference = ReferenceEngine()
     with tempfile.TemporaryDirectory() as folder:
@@ -110,6 +119,9 @@ async def agree(
             for wanted in filters:
                 hits = await listed(engine, wanted)
                 assert hits == await listed(reference, wanted)
+                assert await newest(engine, wanted, except_within) == await newest(
+                    reference, wanted, except_within
+                )
                 explore = ExploreRequest(facet=facet, filter=wanted, scan_limit=scan_limit, limit=5)
                 assert await engine.explore(explore) == await reference.explore(explore)
                 if hits:
@@ -125,11 +137,16 @@ async def agree(
 @given(
     st.lists(_items(), min_size=1, max_size=8),
     st.lists(_filter, min_size=1, max_size=4),
+    st.none() | _reach.map(Reach.model_validate),
     st.sampled_from(list(Facet)),
     st.integers(1, 6),
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_lists_counts_gets_and_forgets_agree_with_the_reference(
-    items: list[Learning | Document], filters: list[MetaFilter], facet: Facet, scan_limit: int
+    items: list[Learning | Document],
+    filters: list[MetaFilter],
+    except_within: Reach | None,
+    facet: Facet,
+    scan_limit: int,
 ) -> None:
-    asyncio.run(agree(items, filters, facet, scan_limit))
+    asyncio.run(agree(items, filters, except_within, facet, scan_limit))

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,21 @@ from tinymemory import (
     FetchRequest,
     ForgetTarget,
     GetRequest,
+    HolisticRecall,
     InvalidRequestError,
+    Latest,
     Learning,
     ListRequest,
     MemoryMeta,
     MetaFilter,
     RecallRequest,
+    ScopeSection,
     SqliteEngine,
     TimeHint,
     WaitFor,
+    holistic_recall,
 )
+from tinymemory.engines.sqlite.engine import NEWEST_AT_ONCE
 
 
 def learning(text: str, **meta: object) -> Learning:
@@ -152,6 +158,33 @@ async def test_a_time_hint_lifts_its_days_and_drops_nothing(engine: SqliteEngine
     )
 
     assert [hit.text for hit in page.hits] == ["rain on day 3", "rain on day 1", "rain on day 2"]
+
+
+async def test_the_newest_of_more_than_a_listing_is_read_for_are_found(engine: SqliteEngine) -> None:
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    turns = [
+        turn("t", index, f"turn {index}", at=(day + timedelta(minutes=index)).isoformat())
+        for index in range(5100)
+    ]
+    for start in range(0, len(turns), 100):
+        await engine.store_many(turns[start : start + 100])
+
+    request = HolisticRecall([ScopeSection("Talk", MetaFilter(), 2, Latest())])
+    pack = await holistic_recall(engine, request)
+
+    assert pack.refs == [turns[5099].fingerprint(), turns[5098].fingerprint()]
+
+
+async def test_what_is_forgotten_while_the_newest_are_read_is_left_out(engine: SqliteEngine) -> None:
+    receipts = [await engine.store(learning(f"item {number:03}")) for number in range(NEWEST_AT_ONCE + 2)]
+
+    texts: list[str] = []
+    async for hit in engine.newest(MetaFilter()):
+        if not texts:
+            await engine.forget(ForgetTarget.ids([receipts[-2].id]))
+        texts.append(hit.text)
+
+    assert texts == [f"item {number:03}" for number in (*range(NEWEST_AT_ONCE), NEWEST_AT_ONCE + 1)]
 
 
 async def test_a_listing_neither_skips_nor_repeats_while_others_write(engine: SqliteEngine) -> None:
