@@ -20,8 +20,10 @@ from tinymemory import (
 )
 from tinymemory.engines.cortex import CortexEngine
 from tinymemory.engines.cortex.chunks import Piece, pieces_of
+from tinymemory.engines.cortex.envelope import ChunkPart, Envelope
 from tinymemory.engines.cortex.layout import lay_out
 from tinymemory.engines.cortex.sizes import EVENT_CAP, encoded_size
+from tinymemory.engines.cortex.stored import whole_hit
 from tinymemory.items import DocumentBody
 from tinymemory.meta import SourceKind, SourceRef
 from tinymemory.testing import CortexServer
@@ -261,6 +263,39 @@ async def test_one_missing_a_piece_is_left_out_but_counted_and_completed_by_the_
         assert [hit.text for hit in await engine.get(GetRequest(ids=(receipt.id,)))] == [
             guide().render_text()
         ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_whole"),
+    [
+        ([(0, 2), (1, 2)], True),
+        ([(1, 2), (0, 2), (1, 2)], True),
+        ([(0, 2), (1, 3)], False),
+        ([(0, 3), (1, 2)], False),
+        ([(0, 2)], False),
+        ([(0, 2), (2, 2)], False),
+        ([(1, 1)], False),
+        ([(0, 0)], False),
+    ],
+)
+def test_a_document_is_whole_when_its_pieces_agree_and_are_all_there(
+    parts: list[tuple[int, int]], is_whole: bool
+) -> None:
+    # §9 item 69
+    envelopes = [
+        Envelope(
+            id="i",
+            kind=ItemKind.DOCUMENT,
+            meta=MemoryMeta(),
+            text=f"<{index}>",
+            chunk=ChunkPart(index=index, count=count),
+        )
+        for index, count in parts
+    ]
+
+    hit = whole_hit(envelopes)
+
+    assert (None if hit is None else hit.text) == ("<0><1>" if is_whole else None)
 
 
 async def test_a_fetch_hit_of_a_piece_carries_the_items_id_its_own_text_its_page_and_its_section(

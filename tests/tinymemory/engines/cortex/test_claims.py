@@ -1,5 +1,6 @@
 """§9 items 90 to 96: hosted claims, and writes whose outcome nobody was told."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 from tinymemory import ConflictError, Conversation, Learning, ListRequest, MemoryMeta, Turn, UnavailableError
 from tinymemory.engine import WaitFor
 from tinymemory.engines.cortex import CortexEngine, Timing
+from tinymemory.engines.cortex.layout import lay_out
 from tinymemory.items import Role
-from tinymemory.testing import CortexServer, RawAnswer
+from tinymemory.testing import CortexServer, RawAnswer, raw
 
 Connect = Callable[..., CortexEngine]
 pytestmark = pytest.mark.parametrize("wire", ["hosted"])
@@ -153,3 +155,20 @@ async def test_a_twin_turn_with_the_same_words_is_not_mistaken_for_the_lost_one(
 
         with pytest.raises(UnavailableError, match="unknown"):
             await engine.store(both)
+
+
+async def test_an_event_with_the_same_labels_and_other_words_is_not_mistaken_for_the_lost_one(
+    server: CortexServer, connect: Connect
+) -> None:
+    # §9 item 96
+    said = turn("yes")
+    body: dict[str, Any] = json.loads(lay_out(said).events[0].body)
+    body["content"]["text"] = "no"
+    server.log.append({name: value for name, value in body.items() if name != "idempotency_key"})
+    page = raw.json_answer({"success": True, "data": {"items": []}})
+    server.knobs.raw_answers = {"GET /memory/events": [page]}
+    server.knobs.claim_then_fail = 1
+
+    async with connect(server.url, timing=QUICK) as engine:
+        with pytest.raises(UnavailableError, match="unknown"):
+            await engine.store(said)

@@ -13,6 +13,7 @@ from tinymemory import (
     ExploreRequest,
     Facet,
     FetchRequest,
+    ForgetTarget,
     GetRequest,
     InvalidRequestError,
     Learning,
@@ -225,6 +226,9 @@ async def test_a_digest_collision_costs_a_row_and_never_a_wrong_item(
     [hit] = await engine.get(GetRequest(ids=(wanted.fingerprint(),)))
 
     assert hit.text == "the wanted one"
+    assert (await engine.forget(ForgetTarget.ids([wanted.fingerprint()]))).forgotten == 1
+    assert [len(body["selector"]["memory_ids"]) for body in server.seen.forgets] == [1]
+    assert [hit.text for hit in await all_pages(engine, 5)] == ["another"]
 
 
 def _item_label(item: Item) -> str:
@@ -329,6 +333,21 @@ async def test_explore_stops_at_its_scan_limit_and_says_truncated(engine: Cortex
     assert (cut.total, cut.truncated) == (7, True)
     assert [(bucket.value, bucket.count) for bucket in cut.buckets] == [("document", 5), ("conversation", 2)]
     assert (exact.total, exact.truncated) == (20, False)
+
+
+async def test_explore_reads_no_further_than_its_scan_limit(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 108
+    root = MetaFilter(reach=Reach(), kinds=("conversation",))  # pyright: ignore[reportArgumentType]  # its text is read
+    await engine.store(conversation(*(f"turn {number}" for number in range(150))))
+    await engine.store_many([conversation(f"said {number}") for number in range(60)])
+    server.seen.clear()
+
+    page = await engine.explore(ExploreRequest(facet=Facet.KIND, scan_limit=20, filter=root))
+
+    assert (page.total, page.truncated) == (20, True)
+    assert server.seen.count(f"GET /{surface.events}") == 1
 
 
 async def test_events_without_an_id_or_a_text_are_stepped_over(

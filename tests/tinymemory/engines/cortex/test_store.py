@@ -22,6 +22,7 @@ from tinymemory import (
 )
 from tinymemory.engine import Item, WaitFor
 from tinymemory.engines.cortex import CortexEngine, Timing
+from tinymemory.engines.cortex.labels import item_label
 from tinymemory.engines.cortex.surface import Surface
 from tinymemory.items import DocumentBody, Role
 from tinymemory.testing import CortexServer, RawAnswer, raw
@@ -272,12 +273,16 @@ async def test_a_store_waits_for_the_last_event_of_every_scope_and_settles_only_
     engine: CortexEngine, server: CortexServer, surface: Surface
 ) -> None:
     # §9 item 85
-    items: Sequence[Item] = [LEARNING, Learning(text="another window"), DOCUMENT]
+    earlier = Document(body=DocumentBody(text="Platform 6 is closed."))
+    items: Sequence[Item] = [earlier, LEARNING, Learning(text="another window"), DOCUMENT]
     await engine.store_many(items)
 
     listings = [request for request in server.seen.requests if request.startswith(f"GET /{surface.events}")]
     assert len(listings) == 4  # two lookups, then two waits
-    assert len([request for request in listings[2:] if "app%3Alearnings" in request]) == 1
+    waits = {request.split("scope=")[1].split("&")[0]: request for request in listings[2:]}
+    for scope, last in (("learnings", items[2]), ("documents", DOCUMENT)):
+        label = item_label(last.fingerprint()).replace(":", "%3A")
+        assert waits[f"app%3Atinymemory%2Fapp%3A{scope}"].endswith(f"&labels={label}")
     assert [body["scope"] for body in server.seen.recalls] == ["app:tinymemory/app:documents"]
     [probe] = server.seen.recalls
     assert probe == {
