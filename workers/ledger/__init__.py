@@ -36,7 +36,7 @@ Keys, each behind the prefix.  A party is `<root>|<profile>`, a lane `<queue>|<p
     heads:<queue>        zset    party -> its earliest due, of all with waiting jobs
     asleep:<queue>       zset    party -> when to look at it; not those in the ring
     ring:<queue>         zset    party -> turn: those claim goes round
-    capped:<root>        set     `<queue>|<profile>` to place again when a slot of the root frees
+    capped:<root>        set     `<queue>|<profile>` to place again when a slot frees or a trial ends
     express:<queue>      zset    key -> asked at: an operator's runs
     queued:<queue>       zset    key -> end of lease
     running:<queue>      zset    key -> end of lease

@@ -1,5 +1,7 @@
 """What is parked while an engine cannot be used, and how it comes back."""
 
+from collections import Counter
+
 from redis.asyncio import Redis
 
 from workers.ledger import (
@@ -17,6 +19,7 @@ from workers.ledger import (
     Success,
 )
 from workers.ledger.testing import BELIEFS, MovableClock, a_build, begin_one, still_ledger
+from workers.ledger.transitions import root_of
 
 NO_CREDITS = Failure(FailureKind.CREDENTIAL, JobError("engine error", "no credits"))
 REFUSED = Failure(FailureKind.UNREACHABLE, JobError("unavailable", "connection refused"))
@@ -176,6 +179,47 @@ async def test_r47_a_closed_breaker_lets_one_run_through_until_it_succeeds(
     assert calls <= 4
     [breaker] = await ledger.breakers()
     assert breaker.parked == 200
+
+
+async def on_trial(ledger: Ledger) -> list[Lease]:
+    """Three due builds of each of two roots, their profile on trial: the runs it lets through."""
+    await ledger.open_breaker(Party("team:a", "default"), "refused", whole_profile=True)
+    await ledger.close_breaker("default", None)
+    await ledger.enqueue([a_build(n, root) for n in range(3) for root in ("team:a", "team:b")])
+    leases = await claim_all(ledger)
+    for lease in leases:
+        await ledger.begin(lease, worker="w")
+    return leases
+
+
+async def test_i5_what_a_trial_held_back_is_claimed_as_soon_as_a_run_of_any_root_passes_it(
+    ledger: Ledger,
+) -> None:
+    of_a, of_b = await on_trial(ledger)
+    held_back = await claim_all(ledger)
+
+    await ledger.settle(of_a, Success())
+    claimed = await claim_all(ledger)
+
+    assert held_back == []
+    assert Counter(root_of(lease.key) for lease in claimed) == {"team:a": 2, "team:b": 2}
+    assert await ledger.settle(of_b, Success()) is not None
+
+
+async def test_i5_what_a_trial_held_back_is_claimed_when_the_trial_is_forgotten(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    leases = await on_trial(ledger)
+    await clock.advance(1799)
+    await ledger.renew(leases)
+    held_back = await claim_all(ledger)
+
+    await clock.advance(1)
+    await ledger.reap()
+    claimed = await claim_all(ledger)
+
+    assert held_back == []
+    assert Counter(root_of(lease.key) for lease in claimed) == {"team:a": 2, "team:b": 2}
 
 
 async def test_an_operators_run_passes_an_open_breaker_and_its_success_closes_it(ledger: Ledger) -> None:

@@ -160,7 +160,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self.tokens = 0
         self.breakers: set[tuple[str, str]] = set()
         self.trials: dict[tuple[str, str], int] = {}
-        self.trial_passed = 0
         self.streaks: dict[str, list[str]] = defaultdict(list)
 
     # -- hosts and time
@@ -231,16 +230,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.leases += claimed
         self.follow_folds(answer.folded)
         self.follow_parks(queue, answer.parked)
-        if run is not None and not begun and self.now > self.trial_passed + 1000:
+        if run is not None and not begun:
             # Not what was folded into a run that serves it.
             due = [key for key in due if self.jobs[key].state == "waiting"]
             passed_by = self.tokens - run.lease.token >= OPTIONS.max_in_flight // 2
             assert passed_by or not due, "I5: what is due comes before what has a doorbell"
         room -= len(claimed)
         left = [key for key in could if self.jobs[key].state == "waiting" and self.has_slot(root_of(key))]
-        # A party held back by a trial is looked at again within a second.
-        settled = self.now > self.trial_passed + 1000
-        assert room <= 0 or not left or not settled, f"I5: {left} could run and was not claimed"
+        assert room <= 0 or not left, f"I5: {left} could run and was not claimed"
         self.check_fair(begun + claimed, left)
 
     def note_begun(self, run: Run, could: set[str]) -> list[Lease]:
@@ -579,7 +576,6 @@ class LedgerMachine(RuleBasedStateMachine):
     def forget_trials(self, ids: set[tuple[str, str]]) -> None:
         for id_ in ids:
             del self.trials[id_]
-            self.trial_passed = self.now
 
     def open(self, id_: tuple[str, str]) -> None:
         self.breakers.add(id_)
@@ -743,14 +739,13 @@ def check_indexes(raw: dict[str, tuple[str, Any]], stored: dict[str, dict[str, s
     tallied = {name: int(n) for name, n in pairs(raw.get("counts", ("", []))[1]).items()}
     assert {name: n for name, n in tallied.items() if n} == dict(counts)
     held = {name[5:]: set(value) for name, (_, value) in raw.items() if name.startswith("held:")}
-    now = int(raw["test:now"][1])
     assert held == dict(flight)
     assert all(len(keys) <= OPTIONS.root_concurrency for keys in held.values()), "I6: capped"
-    check_turns(raw, held, now)
+    check_turns(raw, held)
     check_texts(raw, stored, found)
 
 
-def check_turns(raw: dict[str, tuple[str, Any]], held: dict[str, set[str]], now: int) -> None:
+def check_turns(raw: dict[str, tuple[str, Any]], held: dict[str, set[str]]) -> None:
     """A party with waiting jobs is where claim finds it."""
     for queue in QUEUES:
 
@@ -768,7 +763,7 @@ def check_turns(raw: dict[str, tuple[str, Any]], held: dict[str, set[str]], now:
             capped = f"{queue}|{profile}" in raw.get(f"capped:{root}", ("", []))[1]
             asleep, ring = zset("asleep").get(party), zset("ring").get(party)
             assert not (asleep and ring)
-            sleeps = asleep is not None and int(asleep) <= max(int(head), now + 1000)
+            sleeps = asleep is not None and int(asleep) <= int(head)
             assert ring or sleeps or (capped and held.get(root)), party
         assert set(zset("asleep")) | set(zset("ring")) <= set(heads)
 

@@ -22,7 +22,7 @@ if room == 0 then return reply end
 -- Parties woken, parties looked at, and due jobs looked at for what a wide one covers: each bounds a call,
 -- and what it leaves is found by the next.  More wake than are needed, so that none sleeps on for long.
 local wakes, visits, fold_looks = room + 8, 2 * room + 64, 256
-local EXPRESS_LIMIT, FOLD_SCAN, TRIAL_PAUSE, WAKE_TOGETHER = 32, 64, 1000, 500
+local EXPRESS_LIMIT, FOLD_SCAN, WAKE_TOGETHER = 32, 64, 500
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
 local counter = call("HMGET", P .. "counter", "turn", "token")
@@ -46,15 +46,14 @@ local function end_turn(party)
   call("ZADD", asleep, first[2], party)
 end
 
--- Nothing of the root may be claimed now: its party comes back when a slot frees or, while a breaker is
--- on trial and lets one run through, when that may be over.
+-- Nothing of the root may be claimed now: its party comes back when a slot frees or, held back by a breaker
+-- on trial that lets one run through, when the trial ends.
 local function hold_back(party, root, profile)
   local held = call("SCARD", P .. "held:" .. root)
   local on_trial = trials and held >= 1 and is_on_trial(root, profile)
   if held < root_cap and not on_trial then return false end
   call("ZREM", ring, party)
   call("SADD", P .. "capped:" .. root, queue .. "|" .. profile)
-  if on_trial then call("ZADD", asleep, now + TRIAL_PAUSE, party) end
   return true
 end
 

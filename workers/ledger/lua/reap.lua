@@ -2,7 +2,8 @@
 -- KEYS[1]  the prefix of every key
 -- ARGV     most losses, longest wait since first (ms), history limit, dead limit, most jobs a call
 -- Returns  returned to waiting, lost, dead of those, 1 when the bound was reached
--- Cost     O(k log n) for k expired, and a look at each queue
+-- Cost     O(k log n) for k expired, and a look at each queue; when a profile's trial is forgotten, at each
+--          job in flight
 -- include: clock names tally lanes wide records breakers flight
 local now, max_losses, max_wait = clock(), tonumber(ARGV[1]), tonumber(ARGV[2])
 local limits = { max_wait = max_wait, history = tonumber(ARGV[3]), dead = tonumber(ARGV[4]) }
@@ -43,8 +44,7 @@ end
 
 -- A trial nobody was there to pass is forgotten in time.
 for _, id in ipairs(call("ZRANGEBYSCORE", P .. "trials", "-inf", now, "LIMIT", 0, 100)) do
-  call("ZREM", P .. "trials", id)
-  call("DEL", P .. "breaker:" .. id)
+  end_trial(id)
 end
 write_tallies()
 return { returned, lost, dead, left == 0 and 1 or 0 }

@@ -4,7 +4,8 @@
 --          history limit, longest pause between probes (ms), then follow-ups as `enqueue` has them
 -- Returns  nil when the token is stale, and then nothing is written; else "done", 0 or "waiting", due
 --          (ms), then for each follow-up: "new" | "merged" | "rerun", due (ms)
--- Cost     O(log n) in jobs waiting, for each follow-up again
+-- Cost     O(log n) in jobs waiting, for each follow-up again; when a profile's trial is passed, a look at
+--          each job in flight
 -- include: clock names tally lanes wide records breakers flight accept
 local key, token, max_wait = ARGV[1], ARGV[2], tonumber(ARGV[7])
 local root, id = split(key)

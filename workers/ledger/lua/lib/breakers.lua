@@ -41,13 +41,30 @@ local function close_breaker(id, now, cap)
   return true
 end
 
+-- What it held back may be claimed again: of every root that has a job in flight, as one without any was
+-- not held back.
+local function end_trial(id)
+  if call("ZREM", P .. "trials", id) == 0 then return end
+  call("DEL", P .. "breaker:" .. id)
+  local root = string.match(id, "^(.-)|")
+  if root ~= "*" then return release(root) end
+  for _, queue in ipairs(call("SMEMBERS", P .. "queues")) do
+    for _, state in ipairs({ "queued", "running" }) do
+      for _, key in ipairs(call("ZRANGE", P .. state .. ":" .. queue, 0, -1)) do
+        root = split(key)
+        release(root)
+      end
+    end
+  end
+end
+
 -- A run succeeded: no failures in a row, and a trial passed.
 local function note_success(root, profile, forced, now, cap)
   call("DEL", P .. "streak:" .. profile)
   if call("EXISTS", P .. "breakers", P .. "trials") == 0 then return end
   for _, id in ipairs({ ids_of(root, profile) }) do
     if forced then close_breaker(id, now, cap) end
-    if call("ZREM", P .. "trials", id) == 1 then call("DEL", P .. "breaker:" .. id) end
+    end_trial(id)
   end
 end
 

@@ -3,7 +3,8 @@
 -- heads:<queue>   zset  party -> earliest due of its lane, for every party with waiting jobs
 -- asleep:<queue>  zset  the same, for parties not known to have due work
 -- ring:<queue>    zset  party -> turn, for parties with due work: claim goes round
--- capped:<root>   set   `<queue>|<profile>` that claim left out because the root was at its cap
+-- capped:<root>   set   `<queue>|<profile>` that claim left out because the root was at its cap or
+--                 had the one run in flight that a breaker on trial lets through
 -- A party with waiting jobs is in asleep, ring or capped, so that claim finds it without looking at jobs.
 
 -- A party's earliest job is due then.
@@ -51,9 +52,8 @@ local function take(queue, party, id)
   place(queue, party)
 end
 
--- A job of the root is no longer in flight: what its cap held back may be claimed again.
-local function free_slot(root, key)
-  call("SREM", P .. "held:" .. root, key)
+-- What was held back for the jobs its root has in flight may be claimed again.
+local function release(root)
   local capped = call("SMEMBERS", P .. "capped:" .. root)
   if #capped == 0 then return end
   call("DEL", P .. "capped:" .. root)
@@ -61,4 +61,10 @@ local function free_slot(root, key)
     local queue, profile = string.match(lane, "^(.-)|(.*)$")
     place(queue, root .. "|" .. profile)
   end
+end
+
+-- A job of the root is no longer in flight.
+local function free_slot(root, key)
+  call("SREM", P .. "held:" .. root, key)
+  release(root)
 end
