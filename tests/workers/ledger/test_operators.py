@@ -75,6 +75,44 @@ async def test_an_operators_run_of_a_root_at_its_cap_waits_for_a_slot_and_not_fo
     assert await ledger.begin(doorbell.lease, worker="w") is not None
 
 
+async def test_an_operators_run_goes_first_however_many_of_a_root_at_its_cap_were_asked_for_before_it(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=1, max_in_flight=2))
+    await claim_one(ledger, a_build(0, "team:a"))
+    await ledger.enqueue([a_build(n, "team:a", delay=300) for n in range(1, 41)])
+    await ledger.enqueue([a_build(n, "team:b") for n in range(10)])
+    await ledger.enqueue([a_build(99, "team:b", delay=300)])
+    for n in range(1, 41):
+        await ledger.run_now(a_build(n, "team:a").key)
+    await ledger.run_now(a_build(99, "team:b").key)
+
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+
+    assert doorbell.lease.key == a_build(99, "team:b").key
+    assert doorbell.priority is Priority.HIGH
+
+
+async def test_i4_an_operators_run_is_one_run_whoever_claims_it(redis: Redis, ledger: Ledger) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=1))
+    await claim_one(ledger, a_build(1))
+    asked_for = a_build(2, profile="other", delay=300)
+    await ledger.enqueue([asked_for])
+    await ledger.run_now(asked_for.key)
+    await ledger.open_breaker(Party("team:a", "default"), "no credits")
+
+    # Parked as it would begin, the claimed job leaves its slot in the middle of a claim.
+    run, _ = await ledger.claim_and_begin(BELIEFS, worker="w")
+    await ledger.enqueue([asked_for])
+    assert run is not None
+    await ledger.settle(run.lease, Success())
+    claimed = await ledger.claim(BELIEFS)
+
+    assert run.lease.key == asked_for.key
+    assert claimed.doorbells == ()
+    assert (await ledger.status(asked_for.key)).state is JobState.WAITING
+
+
 async def test_a_retried_dead_letter_has_a_new_series_of_attempts(ledger: Ledger) -> None:
     await kill(ledger, 1)
 

@@ -22,7 +22,7 @@ if room == 0 then return reply end
 -- Parties woken, parties looked at, and due jobs looked at for what a wide one covers: each bounds a call,
 -- and what it leaves is found by the next.  More wake than are needed, so that none sleeps on for long.
 local wakes, visits, fold_looks = room + 8, 2 * room + 64, 256
-local EXPRESS_LIMIT, FOLD_SCAN, WAKE_TOGETHER = 32, 64, 500
+local EXPRESS_LIMIT, FOLD_SCAN, WAKE_TOGETHER = 1000, 64, 500
 local broken = call("EXISTS", P .. "breakers") == 1
 local trials = call("EXISTS", P .. "trials") == 1
 local counter = call("HMGET", P .. "counter", "turn", "token")
@@ -175,17 +175,24 @@ end
 -- A claimed job whose doorbell nobody had time for comes before what is claimed after it.
 if begins then begin_queued(tonumber(ARGV[10])) end
 
--- What an operator asked to run, whatever its delay and its breaker say.
-for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
-  if room == 0 then break end
-  local root, id = split(key)
-  local state, profile = unpack(call("HMGET", P .. "job:" .. key, "state", "profile"))
-  if state ~= "waiting" then
-    call("ZREM", express, key)
-  elseif call("SCARD", P .. "held:" .. root) < root_cap then
-    call("ZREM", express, key)
-    hand_out(root, profile, id, "high")
-    place(queue, root .. "|" .. profile)
+-- What an operator asked to run, whatever its delay and its breaker say.  A root at its cap is asked about
+-- once, so that whatever waits for it is cheap to pass by.
+local function claim_express()
+  local full = {}
+  for _, key in ipairs(call("ZRANGE", express, 0, EXPRESS_LIMIT - 1)) do
+    if room == 0 then return end
+    local root, id = split(key)
+    if full[root] == nil then full[root] = call("SCARD", P .. "held:" .. root) >= root_cap end
+    if not full[root] then
+      local state, forced, profile = unpack(call("HMGET", P .. "job:" .. key, "state", "forced", "profile"))
+      call("ZREM", express, key)
+      -- Its run may have been another claim's since, and what waits now be nobody's wish.
+      if state == "waiting" and forced then
+        hand_out(root, profile, id, "high")
+        place(queue, root .. "|" .. profile)
+        full[root] = nil
+      end
+    end
   end
 end
 
@@ -208,7 +215,8 @@ local function is_forced(root, id)
   return call("HEXISTS", P .. "job:" .. key_of(root, id), "forced") == 1
 end
 
-local function claim_due()
+local function claim_waiting()
+  claim_express()
   wake()
   while room > 0 and visits > 0 do
     local party = call("ZRANGE", ring, 0, 0)[1]
@@ -229,11 +237,11 @@ local function claim_due()
   end
 end
 
-claim_due()
+claim_waiting()
 
 -- Nothing else is to be done: whoever asks is free, and a doorbell's way takes longer.
 -- One that is parked instead leaves its root's slot to what the cap held back.
-if begins and begin_queued(0) then claim_due() end
+if begins and begin_queued(0) then claim_waiting() end
 
 if last_turn > first_turn then call("HSET", P .. "counter", "turn", last_turn, "token", last_token) end
 write_tallies()
