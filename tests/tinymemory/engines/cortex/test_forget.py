@@ -189,7 +189,11 @@ async def test_a_filter_confined_by_a_reach_leaves_ancestors_and_siblings_alone(
     assert await texts(engine) == sorted(set(places) - {"team:t/agent:a"})
 
     subtree = MetaFilter(reach=Reach.subtree("team:t"))
+    server.seen.clear()
     assert (await engine.forget(ForgetTarget.filter(subtree))).forgotten == 3
+    read = [request for request in server.seen.requests if "scope=" in request]
+    assert read
+    assert all("scope=app%3Atinymemory%2Fteam%3At%2F" in request for request in read)
     assert await texts(engine) == ["root", "team:u"]
 
 

@@ -26,6 +26,7 @@ from tinymemory import (
 )
 from tinymemory.engines.cortex import CortexEngine
 from tinymemory.engines.cortex.cursors import fetch_cursor
+from tinymemory.engines.cortex.layout import lay_out
 from tinymemory.engines.cortex.surface import Surface
 from tinymemory.items import Role
 from tinymemory.query import FetchPage
@@ -191,6 +192,41 @@ async def test_an_item_ranked_twice_is_one_hit_at_its_best_rank(engine: CortexEn
     assert [hit.score for hit in page.hits] == [1.0, 0.5]
 
 
+async def test_an_items_other_events_take_no_place_from_what_is_ranked_beside_it(
+    engine: CortexEngine,
+) -> None:
+    # §9 item 114
+    both = conversation("tide moon sun", "tide moon sun again", at="agent:a")
+    await engine.store(both)
+    await engine.store(conversation("tide moon", at="agent:a"))
+    await engine.store_many([conversation("tide", at="agent:b"), conversation("tide moon", at="agent:b")])
+
+    page = await fetch(engine, "tide moon sun")
+
+    assert [hit.text for hit in page.hits] == [
+        both.render_text(),
+        "user: tide moon",
+        "user: tide moon",
+        "user: tide",
+    ]
+    assert [str(hit.meta.namespace) for hit in page.hits] == ["agent:a", "agent:b", "agent:a", "agent:b"]
+
+
+async def test_an_item_that_two_scopes_rank_is_one_hit(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 114
+    [event] = lay_out(learning("tide")).events
+    raw_event = {"id": "e", "content": {"text": event.text}, "context": {"labels": list(event.labels)}}
+    pack = {"pack_id": "p", "layers": {"events": [raw_event]}}
+    answer = raw.json_answer({**pack, "success": True, "data": pack})
+    server.knobs.raw_answers = {f"POST /{surface.recall}": [answer] * 2}
+
+    page = await fetch(engine, "tide", filter=learnings(Reach.of("agent:a")))
+
+    assert [hit.id for hit in page.hits] == [event.item_id]
+
+
 async def test_four_scopes_are_read_at_once_and_not_five(engine: CortexEngine, server: CortexServer) -> None:
     # §9 item 115
     await engine.store_many([learning("tide", f"agent:a{number}") for number in range(6)])
@@ -237,6 +273,23 @@ async def test_beliefs_come_with_the_first_page_from_the_same_packs(
     assert second.beliefs == []
     assert len(server.seen.recalls) == 6
     assert ["beliefs" in body["include"] for body in server.seen.recalls] == [True] * 3 + [False] * 3
+
+
+async def test_a_belief_is_one_whatever_the_letter_case_of_its_sentence(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 116
+    beliefs = [
+        {"id": word, "scope": "app:tinymemory/app:learnings", "claim": {"predicate": "is", "object": word}}
+        for word in ("Tide", "tide", "TIDE", "moon")
+    ]
+    pack: dict[str, Any] = {"pack_id": "p", "layers": {"events": [], "beliefs": beliefs}}
+    answer = raw.json_answer({**pack, "success": True, "data": pack})
+    server.knobs.raw_answers = {f"POST /{surface.recall}": [answer]}
+
+    page = await fetch(engine, "tide", beliefs=9, filter=learnings(Reach()))
+
+    assert [hit.text for hit in page.beliefs] == ["is Tide", "is moon"]
 
 
 async def test_beliefs_stay_within_the_reach(
@@ -373,13 +426,15 @@ async def test_what_a_pack_warns_of_is_logged_at_its_level_on_one_line(
     # §9 item 121
     caplog.set_level(logging.DEBUG, "tinymemory")
     event = {"id": "e", "content": {"text": "x"}, "_partial": True}
+    contributors: list[Any] = [{"evicted_from_layers": is_evicted} for is_evicted in (True, False, "yes")]
+    contributors += [{}, None]
     pack = {
         "pack_id": "p",
         "layers": {"events": [event]},
         "warnings": ["slow\nERROR forged", "parent_pack_unranked_sample", "parent_pack_unranked_sample: 3", 7,
                      "parent_pack_unranked_samples"],
         "diagnostics": {"knapsack_evictions": 4},
-        "provenance": {"trail": [{"context_contributors": [{"evicted_from_layers": True}, {}, None]}, 3]},
+        "provenance": {"trail": [{"context_contributors": contributors}, 3]},
     }  # fmt: skip
     answer = raw.json_answer({**pack, "success": True, "data": pack})
     server.knobs.raw_answers = {f"POST /{surface.recall}": [answer]}
