@@ -8,12 +8,14 @@ from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
 from workers.ledger import (
+    Coverage,
     Failure,
     FailureKind,
     HistoryView,
     JobError,
     JobState,
     JobView,
+    LaneStats,
     Ledger,
     LedgerOptions,
     Outcome,
@@ -362,6 +364,67 @@ async def test_stats_count_the_whole_ledger(ledger: Ledger, clock: MovableClock)
     assert (lanes[BELIEFS].waiting, lanes[INGEST].due, lanes[INGEST].oldest_due_age_s) == (2, 3, 20.0)
     [root] = await ledger.stats_by_root()
     assert (root.root, root.waiting, root.due, root.in_flight) == ("team:a", 5, 3, 4)
+
+
+async def test_every_total_counts_what_it_is_named_for(ledger: Ledger, clock: MovableClock) -> None:
+    merged, failing = a_build(1), a_build(2)
+    await ledger.enqueue([merged, merged])
+    await clock.advance(3)
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    await ledger.begin(doorbell.lease, worker="w")
+    await ledger.enqueue([merged, merged])
+    await clock.advance(2)
+    await ledger.settle(doorbell.lease, Success())
+    await ledger.drop(merged.key)
+    for kind in (FailureKind.ATTEMPT, FailureKind.THROTTLED, FailureKind.SHUTDOWN, FailureKind.NEWER):
+        run = await begin_one(ledger, failing)
+        await clock.advance(10)
+        await ledger.fail(run.lease, Failure(kind, JobError("unavailable", "busy")))
+        await ledger.drop(failing.key)
+    await begin_one(ledger, failing)
+    await clock.advance(120)
+    await ledger.reap()
+    await ledger.drop(failing.key)
+    await kill(ledger, 3)
+    await ledger.enqueue([failing, a_build(4, coverage=Coverage("team:a", False, True))])
+    await ledger.claim(BELIEFS)
+    ingest = await begin_one(ledger, an_ingest())
+    await ledger.enqueue([an_ingest()])
+    await ledger.settle(ingest.lease, Success())
+
+    lanes = {lane.queue: lane for lane in await ledger.lanes()}
+
+    assert lanes[BELIEFS] == LaneStats(
+        BELIEFS,
+        "default",
+        queued=1,
+        dead=1,
+        enqueued_total=12,
+        new_total=9,
+        rerun_total=1,
+        merged_total=2,
+        claimed_total=8,
+        begun_total=7,
+        done_total=1,
+        retried_total=2,
+        throttled_total=1,
+        lost_total=1,
+        folded_total=1,
+        cancelled_total=6,
+        dead_total=1,
+        run_ms_total=2_000 + 4 * 10_000 + 120_000,
+        lag_ms_total=3_000,
+    )
+    assert lanes[INGEST] == LaneStats(
+        INGEST,
+        "default",
+        enqueued_total=2,
+        new_total=1,
+        merged_total=1,
+        claimed_total=1,
+        begun_total=1,
+        done_total=1,
+    )
 
 
 async def test_a_batch_shows_how_far_its_parts_are(ledger: Ledger) -> None:

@@ -45,6 +45,32 @@ async def test_a_doorbell_that_rings_twice_starts_one_run(ledger: Ledger) -> Non
     assert second is None
 
 
+async def test_i2_a_doorbell_from_before_its_job_was_claimed_again_starts_nothing(ledger: Ledger) -> None:
+    old = await claim_one(ledger, a_build())
+    await ledger.give_back([old])
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+
+    assert await ledger.begin(old, worker="w") is None
+    assert await ledger.give_back([old]) == 0
+    assert await ledger.begin(doorbell.lease, worker="w") is not None
+
+
+async def test_i2_a_run_that_has_ended_does_not_end_again(ledger: Ledger) -> None:
+    run = await begin_one(ledger, a_build())
+    await ledger.settle(run.lease, Success())
+
+    assert await ledger.settle(run.lease, Success(follow_ups=(a_build(9),))) is None
+    assert await ledger.fail(run.lease, BROKEN) is None
+    assert await ledger.renew([run.lease]) == [False]
+    assert await ledger.begin(run.lease, worker="w") is None
+    assert await ledger.give_back([run.lease]) == 0
+
+    assert (await ledger.status(run.lease.key)).state is JobState.DONE
+    assert (await ledger.status(a_build(9).key)).state is JobState.UNKNOWN
+    assert [entry.outcome for entry in await ledger.history()] == [Outcome.DONE]
+    assert (await ledger.stats()).done_total == 1
+
+
 async def test_a_doorbell_that_could_not_be_published_waits_again_uncounted(ledger: Ledger) -> None:
     lease = await claim_one(ledger, a_build())
 

@@ -6,7 +6,8 @@
 --          wait since first (ms), how many later ones may pass by a claimed job before it is begun
 -- Returns  folded, parked, the run as `begin` returns it or nil, then for each job claimed: key, token,
 --          "high" | "normal", profile, scope
--- Cost     O(k log n) for k claimed, folded and parked, however many wait
+-- Cost     O(k log n) for k claimed, folded and parked, however many wait, and a look at the first 1,000 runs
+--          that operators asked for
 -- include: clock names tally lanes wide records breakers flight start
 local queue, now, lease, history_limit = ARGV[1], clock(), tonumber(ARGV[5]), tonumber(ARGV[6])
 local root_cap, worker, run_lease = tonumber(ARGV[4]), ARGV[7], tonumber(ARGV[8])
