@@ -44,6 +44,8 @@ class Knobs:
     """That many recalls answer 429."""
     rate_limit_per_minute: int | None = None
     """A real budget: so many requests a bearer in each minute, 429 beyond."""
+    rate_limit_window: float = 60.0
+    """Seconds that make the minute of that budget: a test lives through several shorter ones."""
     rate_limit_headers: Mapping[str, int | str | None] = field(default_factory=dict[str, int | str | None])
     """The headers of every 429 (`Retry-After`, `RateLimit-Reset`) and their seconds; None for the seconds
     that are really left of the window."""

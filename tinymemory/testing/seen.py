@@ -31,6 +31,8 @@ class Seen:
     forgets: list[Body] = field(default_factory=list[Body])
     builds: list[Body] = field(default_factory=list[Body])
     erasures: list[Body] = field(default_factory=list[Body])
+    limited: int = 0
+    """How many of the requests were answered 429."""
     listings_in_flight: int = 0
     listings_peak: int = 0
     recalls_in_flight: int = 0
@@ -48,6 +50,7 @@ class Seen:
             kept.clear()
         for bodies in (self.recalls, self.answers, self.forgets, self.builds, self.erasures):
             bodies.clear()
+        self.limited = 0
         self.listings_peak, self.recalls_peak = self.listings_in_flight, self.recalls_in_flight
 
     def request(self, line: str, headers: dict[str, str]) -> None:

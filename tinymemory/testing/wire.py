@@ -18,7 +18,6 @@ from tinymemory.testing.schema import ensure_prefix, is_within
 from tinymemory.testing.seen import Seen
 from tinymemory.testing.serving import Answer, Request
 
-RATE_WINDOW = 60.0
 EVENTS_BY_DEFAULT = SCOPES_BY_DEFAULT = BELIEFS_BY_DEFAULT = 50
 MAX_SCOPES = 1000
 
@@ -78,8 +77,10 @@ class Wire(ABC):
             return self.missing() if route is None else await route(request)
         except RefusalError as refused:
             answer = self.failure(refused)
-            headers = self._limit_headers(request) if answer.status == 429 else {}
-            return Answer(answer.status, answer.body, headers)
+            if answer.status != 429:
+                return answer
+            self.seen.limited += 1
+            return Answer(answer.status, answer.body, self._limit_headers(request))
 
     # The gate.
 
@@ -119,7 +120,7 @@ class Wire(ABC):
             return
         now = self.clock.seconds()
         window = self.windows.get(token)
-        if window is None or now - window.started >= RATE_WINDOW:
+        if window is None or now - window.started >= self.knobs.rate_limit_window:
             window = self.windows[token] = _Window(now)
         if window.used >= budget:
             raise RateLimitedError
@@ -128,7 +129,8 @@ class Wire(ABC):
     def _limit_headers(self, request: Request) -> dict[str, str]:
         token = request.headers.get("authorization", "").partition(" ")[2].strip()
         window = self.windows.get(token)
-        left = RATE_WINDOW if window is None else window.started + RATE_WINDOW - self.clock.seconds()
+        length = self.knobs.rate_limit_window
+        left = length if window is None else window.started + length - self.clock.seconds()
         seconds = str(max(1, math.ceil(left)))
         return {
             name: seconds if value is None else str(value)

@@ -122,6 +122,24 @@ async def test_a_real_budget_is_counted_by_bearer_in_a_window_of_a_minute(
     assert (first, other, later) == ([200, 200, 429], [200], [200])
     assert limited.headers["Retry-After"] == "40"
     assert limited.headers["RateLimit-Reset"] == "7"
+    assert server.seen.limited == 2
+
+
+async def test_a_budget_s_window_can_be_shorter_than_a_minute(
+    server: CortexServer, client: httpx.AsyncClient
+) -> None:
+    server.knobs.rate_limit_per_minute, server.knobs.rate_limit_window = 1, 5
+    server.knobs.rate_limit_headers = {"Retry-After": None}
+
+    first, limited = [await client.get(EVENTS[server.wire], headers=bearer()) for _ in range(2)]
+    server.clock.advance(5)
+    later = await client.get(EVENTS[server.wire], headers=bearer())
+
+    assert [first.status_code, limited.status_code, later.status_code] == [200, 429, 200]
+    assert limited.headers["Retry-After"] == "5"
+    assert server.seen.limited == 1
+    server.seen.clear()
+    assert server.seen.limited == 0
 
 
 async def test_an_unknown_route_and_a_wrong_method_are_not_found(
