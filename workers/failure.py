@@ -13,6 +13,9 @@ from tinymemory.errors import (
 from workers.ledger import Failure, FailureKind
 from workers.redaction import Redactor
 
+RATE_LIMITED = "RATE_LIMITED"
+"""The code of a hosted back-end's limit; its 429 may name no time at all."""
+
 
 def failure_of(error: BaseException, redactor: Redactor) -> Failure:
     """What to tell the ledger about a run that ended with this error."""
@@ -27,11 +30,11 @@ def failure_kind(error: BaseException) -> FailureKind:
             return FailureKind.CREDENTIAL
         case UnreachableError():
             return FailureKind.UNREACHABLE
-        case UnavailableError(retry_after=None):
+        case UnavailableError(retry_after=None, code=code) if code != RATE_LIMITED:
             return FailureKind.TRANSIENT
         case UnavailableError():
-            # A rate limit that says when to come back is no fault of the job: sixty documents under
-            # a limit of ten a minute would all be dead before the first minute is over.
+            # A rate limit, whether or not it says when to come back, is no fault of the job: sixty
+            # documents under a limit of ten a minute would all be dead before the first minute is over.
             return FailureKind.THROTTLED
         case InvalidRequestError() | ConfigError() | ConflictError() | NotFoundError():
             return FailureKind.PERMANENT

@@ -13,6 +13,8 @@ from workers.redaction import Redactor
     [
         (errors.UnavailableError("timed out"), FailureKind.TRANSIENT),
         (errors.UnavailableError("429", retry_after=3.0), FailureKind.THROTTLED),
+        (errors.UnavailableError("[RATE_LIMITED] 429"), FailureKind.THROTTLED),
+        (errors.UnavailableError("[UPSTREAM_UNAVAILABLE] 503"), FailureKind.TRANSIENT),
         (errors.UnauthorizedError("expired"), FailureKind.CREDENTIAL),
         (errors.InsufficientCreditsError("402"), FailureKind.CREDENTIAL),
         (errors.UnreachableError("refused"), FailureKind.UNREACHABLE),

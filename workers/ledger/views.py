@@ -119,7 +119,7 @@ class StatsView(BaseModel):
     done_total: int
     retried_total: int
     throttled_total: int
-    """Of the retried: those that were told when to come back, uncounted as attempts."""
+    """Of the retried: those a rate limit turned away or that were told when to come back; no attempt."""
     dead_total: int
     merged_total: int
     breakers: list[BreakerView]
@@ -151,7 +151,7 @@ class LaneStats:
     """started, scheduled and skipped included."""
     retried_total: int = 0
     throttled_total: int = 0
-    """Of the retried: those whose engine said when to come back."""
+    """Of the retried: those that cost no attempt, a rate limit or a pause the engine named."""
     lost_total: int = 0
     folded_total: int = 0
     cancelled_total: int = 0
