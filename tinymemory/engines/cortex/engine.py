@@ -266,7 +266,7 @@ class CortexEngine(MemoryEngine):
         # Of every kind: a build writes its beliefs into the scope it read.
         scopes = await self._places.held(request.reach)
         if query is not None:
-            lists = await self._ranking.beliefs(scopes, query, request.limit)
+            lists = await self._ranking.beliefs(scopes, query, request.limit, request.reach)
             return merged_beliefs(lists, request.limit)
 
         async def listed(scope: Scope) -> "list[Hit]":

@@ -17,6 +17,7 @@ from tinymemory.engines.cortex.stored import event_hit, meta_of_piece
 from tinymemory.engines.cortex.together import each
 from tinymemory.errors import EngineError, NotFoundError
 from tinymemory.meta import ItemKind
+from tinymemory.namespace import Reach
 from tinymemory.query import Citation, FetchPage, FetchRequest, Hit, RecallAnswer, RecallRequest, TimeHint
 
 ANSWER_ROUNDS = 3
@@ -68,10 +69,12 @@ class Ranking:
             "something is being forgotten all the while"
         )
 
-    async def beliefs(self, scopes: Sequence[Scope], query: str, limit: int) -> list[list[Hit]]:
-        """Each scope's beliefs, ranked against a query."""
+    async def beliefs(
+        self, scopes: Sequence[Scope], query: str, limit: int, reach: Reach | None
+    ) -> list[list[Hit]]:
+        """Each scope's beliefs that a reach admits, ranked against a query."""
         packs = await each(scopes, self._packer(query, belief_budget(limit)))
-        return [belief_hits(pack.beliefs, None) for _, pack in packs]
+        return [belief_hits(pack.beliefs, reach) for _, pack in packs]
 
     async def _round(self, request: RecallRequest, scopes: Sequence[Scope]) -> RecallAnswer | None:
         """One set of packs and one question; None when the pack was gone by then."""

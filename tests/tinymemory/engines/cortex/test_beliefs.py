@@ -188,6 +188,21 @@ async def test_beliefs_with_a_query_are_ranked(engine: CortexEngine, server: Cor
     assert len(await engine.beliefs(BeliefsRequest(query="tide", limit=1))) == 1
 
 
+async def test_a_belief_of_another_place_is_not_within_the_reach_of_a_query(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 142
+    await engine.store(learning("tide", "agent:a"))
+    found = [belief(at, at, scope=f"app:tinymemory/{at}/app:learnings") for at in ("agent:a", "agent:b")]
+    pack: dict[str, Any] = {"pack_id": "p", "layers": {"beliefs": found}}
+    answer = raw.json_answer({**pack, "success": True, "data": pack})
+    server.knobs.raw_answers = {f"POST /{surface.recall}": [answer]}
+
+    hits = await engine.beliefs(BeliefsRequest(query="tide", reach=Reach.exact("agent:a")))
+
+    assert [hit.id for hit in hits] == ["agent:a"]
+
+
 def belief(id_: str, text: str, **fields: Any) -> dict[str, Any]:
     claim = {"subject": {"name": "ann"}, "predicate": "said_of_it", "object": {"value": text}}
     return {"id": id_, "scope": LEARNINGS, "claim": claim, "stance": "supported", "confidence": 0.5, **fields}
