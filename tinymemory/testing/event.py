@@ -69,7 +69,7 @@ class Event:
         if self.text.startswith("{"):
             try:
                 envelope = json.loads(self.text)
-            except ValueError:
+            except (ValueError, RecursionError):  # a text that only looks like one may be nested for ever
                 return self.text
             if envelope.get("v") == 2 and isinstance(envelope.get("text"), str):
                 return envelope["text"]

@@ -98,6 +98,25 @@ async def test_a_belief_of_a_v2_event_says_the_envelopes_text(
     assert said == ["window seats", '{"v": 3, "text": "no envelope of its own"}', "{not json"]
 
 
+async def test_a_belief_of_a_text_that_only_looks_like_an_envelope_says_all_of_it(
+    direct: CortexServer, cortex: httpx.AsyncClient, event: Event
+) -> None:
+    looks_alike = [
+        '{"v":2}',
+        '{"v":2,"text":7}',
+        '{"v":3,"text":"x"}',
+        '{"a":' * 5000,
+        "{}",
+        '{"v":2,"text":"x"',
+    ]
+    for text in looks_alike:
+        direct.log.append(event(text))
+
+    answer = (await cortex.post("/v1/beliefs/build", json={"scope": NOTES})).json()
+
+    assert [belief["claim"]["object"]["value"] for belief in answer["items"]] == looks_alike
+
+
 async def test_an_event_that_asks_for_no_extraction_never_yields_a_fact(
     direct: CortexServer, cortex: httpx.AsyncClient, event: Event
 ) -> None:
