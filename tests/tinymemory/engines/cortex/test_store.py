@@ -17,6 +17,7 @@ from tinymemory import (
     Learning,
     ListRequest,
     MemoryMeta,
+    Reach,
     Turn,
     UnavailableError,
 )
@@ -152,6 +153,17 @@ async def test_a_batch_of_one_hundred_new_items_in_one_scope_takes_four_requests
         "GET /v1/events",
         "POST /v1/recall",
     ]
+
+
+async def test_a_lookup_asks_for_a_hundred_labels_at_a_time_and_for_fifty_on_the_hosted_wire(
+    engine: CortexEngine, server: CortexServer, surface: Surface
+) -> None:
+    # §9 item 78
+    await engine.get(GetRequest(ids=tuple(f"{number:040x}" for number in range(120)), reach=Reach()))
+
+    asked = [request.partition("labels=")[2] for request in server.seen.requests if "learnings" in request]
+    sizes = [50, 50, 20] if surface.is_hosted else [100, 20]
+    assert [len(labels.split("%2C")) for labels in asked] == sizes
 
 
 @direct_only
