@@ -418,6 +418,19 @@ async def test_the_parts_of_an_ingest_show_how_far_it_is(jobs: MemoryJobs, sync_
     assert (progress.total, progress.done, progress.waiting) == (3, 1, 2)
 
 
+async def test_many_jobs_are_asked_for_in_their_order(make_settings: Callable[..., WorkerSettings]) -> None:
+    async with MemoryJobs(make_settings()) as jobs:
+        handle = await jobs.enqueue(build(), root=ROOT)
+        keys = [f"ingest:{ROOT}:{number:020x}" for number in range(1200)]
+        keys[1100] = handle.key
+
+        statuses = await jobs.statuses(keys)
+
+        assert await jobs.statuses([]) == []
+    assert [status.key for status in statuses] == keys
+    assert [number for number, status in enumerate(statuses) if status == "waiting"] == [1100]
+
+
 # -- settings
 
 
