@@ -6,16 +6,17 @@ before is known, and forgotten once its new document is stored.
 """
 
 import asyncio
+import contextlib
 import glob
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import watchfiles
 
@@ -32,10 +33,12 @@ from workers.client import MemoryJobs
 from workers.factory import engine_maker
 from workers.identity import ingest_key, parts_of, weigh
 from workers.journal import FileMark, Journal, Version
-from workers.ledger import Enqueued, JobKey, JobState, Party
+from workers.ledger import OWED, Enqueued, JobKey, JobState, JobStatus, Party
 from workers.replacing import Replacing
 from workers.settings import DEFAULT_PROFILE, MIB
+from workers.waiting import Handle, Waiting, key_of
 
+T = TypeVar("T")
 BATCH_DOCUMENTS = 50
 BATCH_BYTES = MIB
 STDIN = "-"
@@ -55,7 +58,7 @@ class FileState(StrEnum):
     CONVERTED = "converted"
     """A dry run would have sent it."""
     UNCHANGED = "unchanged"
-    """An earlier run sent it, and it has not changed since."""
+    """An earlier run sent it, it has not changed since, and its ingest was not given up."""
     FAILED = "failed"
 
 
@@ -70,7 +73,8 @@ class Filed:
     replaces: bool = False
     """Whether an earlier version of the file was sent, which goes once this one is stored."""
     reason: str | None = None
-    """Of a failed one, for programs; see `DocumentError.reason`."""
+    """Of a failed one, for programs; see `DocumentError.reason`, and `dead` or `cancelled` for one that
+    an earlier run sent and whose ingest ended so."""
     error: str | None = None
 
 
@@ -117,6 +121,8 @@ class Filing:
         on_filed: Callable[[Filed], None] = lambda _: None,
     ) -> None:
         self.handles: list[Enqueued] = []
+        self.unasked: str | None = None
+        """Why it is not known what became of the ingests of unchanged files, if it is not."""
         self.scrubbed: Counter[Mark] = Counter()
         self._converters = converters
         self._jobs = jobs
@@ -124,11 +130,13 @@ class Filing:
         self._on_filed = on_filed
         self._layout = MemoryLayout(options.root)
         self._journal = Journal(jobs.settings.data_dir, f"{options.root} {options.profile} {options.source}")
-        self.replacing = Replacing(self._journal, state_of=self._state_of, open_engine=self._open_engine)
+        self.replacing = Replacing(self._journal, states_of=self._states_of, open_engine=self._open_engine)
         """What became of the old versions of changed files."""
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._sending = asyncio.Lock()
+        self._sent_before: list[tuple[Path, JobKey]] = []
+        self._owed_before: set[JobKey] = set()
 
     async def replace(self, seconds: float = 0.0) -> None:
         """Forget what changed files had stored before, here and in earlier runs; see `replacing`.
@@ -143,6 +151,7 @@ class Filing:
         Raises:
             UnavailableError: The ledger is away and there is no spool; what was accepted before is
                 in the journal.
+            JournalError: The journal's disk fails; what was accepted before is accepted.
         """
         waiting = iter(paths)
 
@@ -157,32 +166,56 @@ class Filing:
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         await self._flush()
+        await self._tell_sent_before()
 
     def unsent(self, paths: Iterable[Path]) -> list[Path]:
         """Those of the files that were never sent as they are now; what is gone is left out."""
-        return [path for path in paths if path.is_file() and not self._journal.knows(self._mark(path))]
+        return [path for path in paths if path.is_file() and not self._journal.accepted_as(self._mark(path))]
 
     async def send_bytes(self, raw: RawDocument) -> None:
         """Convert and enqueue one document that is no file: what came by stdin."""
         await self._convert(raw, None, raw.label, MemoryMeta())
         await self._flush()
 
-    async def wait(self, on_done: Callable[[], None] = lambda: None) -> list[tuple[JobKey, JobState]]:
-        """Wait until every job sent is over; those that did not end well."""
-        bad: list[tuple[JobKey, JobState]] = []
-        for handle in self.handles:
-            status = await self._jobs.wait(handle)
-            if status.state is not JobState.DONE:
-                bad.append((handle.key, status.state))
-            on_done()
-        return bad
+    async def wait(
+        self,
+        on_done: Callable[[], None] = lambda: None,
+        on_parked: Callable[[int], None] = lambda _: None,
+    ) -> list[tuple[JobKey, JobState]]:
+        """Wait until every job is over that was sent or that owes an unchanged file.
+
+        Tells how many are parked, of those that are, at every look.  Returns those that did not end well.
+        """
+        over: dict[JobKey, JobState] = {}
+        waits = [Waiting(handle, None) for handle in self.awaited]
+        while waits:
+            statuses: list[JobStatus] = []
+            with contextlib.suppress(UnavailableError):  # an outage is waited out
+                statuses = await self._jobs.statuses(waiting.handle for waiting in waits)
+            for waiting, status in list(zip(waits, statuses, strict=False)):
+                if (answer := waiting.ended_by(status)) is not None:
+                    over[key_of(waiting.handle)] = answer.state
+                    waits.remove(waiting)
+                    on_done()
+            if parked := sum(status.state is JobState.PARKED for status in statuses):
+                on_parked(parked)
+            if waits:
+                await asyncio.sleep(_PAUSE)
+        return [(key, state) for key, state in over.items() if state is not JobState.DONE]
+
+    @property
+    def awaited(self) -> list[Handle]:
+        """What `wait` waits for."""
+        sent = {handle.key for handle in self.handles}
+        return [*self.handles, *sorted(self._owed_before - sent)]
 
     async def _one(self, path: Path) -> None:
         try:
             # Before it is read: what changes meanwhile is another version to the next run.
             mark = await asyncio.to_thread(self._mark, path)
-            if not self._options.again and not self._options.dry_run and self._journal.knows(mark):
-                self._on_filed(Filed(str(path), FileState.UNCHANGED))
+            sent = self._journal.accepted_as(mark)
+            if sent is not None and not self._options.again and not self._options.dry_run:
+                self._sent_before.append((path, sent.job))
                 return
             raw = await asyncio.to_thread(lambda: RawDocument(path.read_bytes(), path.name))
         except OSError as error:
@@ -222,6 +255,28 @@ class Filing:
             self._pending.append(one)
             self._pending_bytes += size
 
+    async def _tell_sent_before(self) -> None:
+        """Files that have not changed: their ingests may have been given up since, or be still owed."""
+        files, self._sent_before = self._sent_before, []
+        states: Mapping[JobKey, JobState] = {}
+        try:
+            states = await self._patiently(lambda: self._states_of({job for _, job in files}))
+        except UnavailableError as error:
+            self.unasked = str(error)
+        for path, job in files:
+            match states.get(job):
+                case JobState.DEAD:
+                    retry = f"tinymemory jobs retry {job}"
+                    self._failed(
+                        str(path), "dead", f"its ingest was given up: {retry}, or send it with --again"
+                    )
+                case JobState.CANCELLED:
+                    self._failed(str(path), "cancelled", f"{job} was cancelled: send it with --again")
+                case state:
+                    if state in OWED:
+                        self._owed_before.add(job)
+                    self._on_filed(Filed(str(path), FileState.UNCHANGED))
+
     async def _flush(self) -> None:
         async with self._sending:
             if self._pending:
@@ -258,18 +313,24 @@ class Filing:
         return [(one.mark, Version(one.id, key)) for one, key in zip(batch, keys, strict=True) if one.mark]
 
     async def _hand_over(self, job: IngestBrain) -> list[Enqueued]:
-        """Enqueue patiently: a host's 200 ms are too few here, where nobody waits for one call."""
+        root, profile = self._options.root, self._options.profile
+        return await self._patiently(lambda: self._jobs.enqueue([job], root=root, profile=profile))
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Ask the ledger patiently: a host's 200 ms are too few here, where nobody waits for one call."""
         deadline = time.monotonic() + (PATIENCE if self.handles else FIRST_PATIENCE)
         while True:
             try:
-                return await self._jobs.enqueue([job], root=self._options.root, profile=self._options.profile)
+                return await call()
             except UnavailableError:
                 if time.monotonic() > deadline:
                     raise
             await asyncio.sleep(_PAUSE)
 
-    async def _state_of(self, job: JobKey) -> JobState:
-        return (await self._jobs.status(job)).state
+    async def _states_of(self, jobs: Iterable[JobKey]) -> Mapping[JobKey, JobState]:
+        keys = list(jobs)
+        statuses = await self._jobs.statuses(keys) if keys else []
+        return {key: status.state for key, status in zip(keys, statuses, strict=True)}
 
     def _open_engine(self) -> MemoryEngine:
         return engine_maker(self._jobs.settings)(Party(str(self._options.root), self._options.profile))

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from tinymemory.engine import MemoryEngine
@@ -12,7 +13,13 @@ from workers.journal import Journal, Outdated, Version
 from workers.ledger import OWED, JobKey, JobState
 
 T = TypeVar("T")
+StatesOf = Callable[[Iterable[JobKey]], Awaitable[Mapping[JobKey, JobState]]]
+STEP = 50
+"""Files that are looked at, and forgotten, at once: nobody else sends any meanwhile."""
+STEP_SECONDS = 10.0
+"""What a step may take, the wait for its turn included."""
 _PAUSE = 0.3
+_Goner = tuple[Outdated, Version]
 
 
 class Replacing:
@@ -27,16 +34,18 @@ class Replacing:
         self,
         journal: Journal,
         *,
-        state_of: Callable[[JobKey], Awaitable[JobState]],
+        states_of: StatesOf,
         open_engine: Callable[[], MemoryEngine],
+        step_seconds: float = STEP_SECONDS,
     ) -> None:
         self.replaced: list[str] = []
         """The paths whose old versions are gone."""
         self.error: str | None = None
         """Why the last look could not do its work, if it could not."""
         self._journal = journal
-        self._state_of = state_of
+        self._states_of = states_of
         self._open_engine = open_engine
+        self._step_seconds = step_seconds
 
     @property
     def left(self) -> list[str]:
@@ -46,7 +55,7 @@ class Replacing:
     async def run(self, seconds: float = 0.0) -> None:
         """Look, and for so many seconds again while ingests that matter are on their way.
 
-        Never raises because of the ledger or the engine; see `error`.
+        Never raises because of the ledger, the engine or the journal; see `error`.
         """
         until = time.monotonic() + seconds
         while await self._look() and time.monotonic() < until:  # noqa: ASYNC110  # nobody tells us
@@ -54,44 +63,49 @@ class Replacing:
 
     async def _look(self) -> bool:
         """Forget what can be forgotten; whether more can be soon."""
-        if not self._journal.outdated():
-            return False
+        more = False
         try:
-            async with self._journal.alone():
-                more = await self._replace(self._journal.outdated())
+            async with AsyncExitStack() as stack:
+                engine: MemoryEngine | None = None
+                for files in _chunks(self._journal.outdated(), STEP):
+                    # A step by itself, so that those who send wait for one at the most.
+                    async with asyncio.timeout(self._step_seconds), self._journal.alone():
+                        states, goners = await self._goners([file.path for file in files])
+                        if goners:
+                            engine = engine or await stack.enter_async_context(await self._opened())
+                            await self._forget(engine, goners)
+                    more = more or any(state in OWED for state in states.values())
+        except TimeoutError:
+            self.error = f"a step of {STEP} files took longer than {self._step_seconds:g} s"
+            return False
         except TinyMemoryError as error:
             self.error = str(error)
             return error.is_transient
         self.error = None
         return more
 
-    async def _replace(self, files: Sequence[Outdated]) -> bool:
+    async def _goners(self, paths: Sequence[str]) -> tuple[Mapping[JobKey, JobState], list[_Goner]]:
+        """Where the ingests of files are, and which old versions may go once the new ones are stored."""
+        files = self._journal.outdated(paths)
         # Asked before anything is forgotten: an ingest that is over now stores nothing any more.
-        jobs = {version.job for file in files for version in (file.current, *file.old)}
-        states = {job: await self._state_of(job) for job in jobs}
+        states = await self._states_of({one.job for file in files for one in (file.current, *file.old)})
         # A dead one may be retried: nobody waits for it, and what it stores then is on the list still.
         settled = {job for job, state in states.items() if state not in (*OWED, JobState.DEAD)}
         ready = [file for file in files if file.current.job in settled]
-        goners = [(file, old) for file in ready for old in file.old if old.job in settled]
-        if goners:
-            async with await asyncio.to_thread(self._open_engine) as engine:
-                held = await _held(engine, list(dict.fromkeys(file.current.id for file, _ in goners)))
-                stored = [(file.path, old) for file, old in goners if file.current.id in held]
-                for some in _chunks(stored, MAX_GET_IDS):
-                    await self._forget(engine, some)
-        return any(state in OWED for state in states.values())
+        return states, [(file, old) for file in ready for old in file.old if old.job in settled]
 
-    async def _forget(self, engine: MemoryEngine, goners: Sequence[tuple[str, Version]]) -> None:
-        await engine.forget(ForgetTarget.ids([version.id for _, version in goners]))
-        await asyncio.to_thread(self._journal.gone, goners)
-        self.replaced += list(dict.fromkeys(path for path, _ in goners))
+    async def _opened(self) -> MemoryEngine:
+        return await asyncio.to_thread(self._open_engine)
 
-
-async def _held(engine: MemoryEngine, ids: Sequence[str]) -> set[str]:
-    held: set[str] = set()
-    for some in _chunks(ids, MAX_GET_IDS):
-        held.update(hit.id for hit in await engine.get(GetRequest(ids=tuple(some))))
-    return held
+    async def _forget(self, engine: MemoryEngine, goners: Sequence[_Goner]) -> None:
+        news = list(dict.fromkeys(file.current.id for file, _ in goners))
+        held = {hit.id for hit in await engine.get(GetRequest(ids=tuple(news)))}
+        stored = [(file.path, old) for file, old in goners if file.current.id in held]
+        for some in _chunks(stored, MAX_GET_IDS):
+            await asyncio.to_thread(self._journal.going, some)
+            await engine.forget(ForgetTarget.ids([version.id for _, version in some]))
+            await asyncio.to_thread(self._journal.gone, some)
+            self.replaced += list(dict.fromkeys(path for path, _ in some))
 
 
 def _chunks(things: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,11 +42,11 @@ class Desk:
         self.replacing = self.looker(self.journal)
 
     def looker(self, journal: Journal, open_engine: Callable[[], MemoryEngine] | None = None) -> Replacing:
-        async def state_of(job: JobKey) -> JobState:
-            return self.states.get(job, JobState.DONE)
+        async def states_of(jobs: Iterable[JobKey]) -> dict[JobKey, JobState]:
+            return {job: self.states.get(job, JobState.DONE) for job in jobs}
 
         return Replacing(
-            journal, state_of=state_of, open_engine=open_engine or (lambda: SqliteEngine(self.path))
+            journal, states_of=states_of, open_engine=open_engine or (lambda: SqliteEngine(self.path))
         )
 
     def version(self, text: str, path: str = NOTE) -> Version:
@@ -160,7 +160,7 @@ async def test_a_crash_between_handing_over_and_noting_it_leaves_no_version_unkn
     desk.begin("two")
     await desk.store("two")
     desk.crash()
-    assert not desk.journal.knows(mark("two"))
+    assert not desk.journal.accepted_as(mark("two"))
 
     await desk.ingest("three")
     await desk.replacing.run()
@@ -176,7 +176,7 @@ async def test_a_version_that_was_never_accepted_replaces_nothing(desk: Desk) ->
     await desk.replacing.run()
 
     assert await desk.texts() == ["one"]
-    assert not desk.journal.knows(mark("one"))
+    assert not desk.journal.accepted_as(mark("one"))
 
 
 async def test_a_file_changed_back_keeps_its_first_document_and_loses_the_second(desk: Desk) -> None:
@@ -267,17 +267,17 @@ async def test_an_engine_that_is_away_leaves_the_old_document_and_says_why(desk:
 
 async def test_a_line_cut_short_counts_for_nothing_and_the_next_one_counts(desk: Desk) -> None:
     desk.accept("one")
-    (file,) = (desk.folder / "ingest").iterdir()
+    (file,) = (desk.folder / "ingest").glob("*.jsonl")
     whole = file.read_bytes().rstrip(b"\n")
     file.write_bytes(whole[:-5])
 
     desk.crash()
-    assert not desk.journal.knows(mark("one"))
+    assert not desk.journal.accepted_as(mark("one"))
     desk.accept("two")
     desk.crash()
 
-    assert desk.journal.knows(mark("two"))
-    assert not desk.journal.knows(mark("one"))
+    assert desk.journal.accepted_as(mark("two"))
+    assert not desk.journal.accepted_as(mark("one"))
 
 
 async def test_hundreds_of_changed_files_are_replaced_in_one_look(desk: Desk) -> None:

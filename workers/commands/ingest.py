@@ -55,7 +55,7 @@ def ingest(
 
     Repeated or cut short, it sends only what is new or has changed; a changed file's old document is
     forgotten once its new one is stored.  Exits 0 when every file was
-    accepted, 1 when one failed, 75 when nothing could be submitted.
+    accepted, 1 when one failed, or was sent before and given up, 75 when nothing could be submitted.
     """
     try:
         from tinymemory.documents import ConversionLimits, Converters
@@ -104,6 +104,8 @@ def ingest(
     _report(shown, filing, bad, as_json)
     if shown.failed or bad:
         raise typer.Exit(ExitCode.FAILED)
+    if filing.unasked and not filing.handles:
+        raise typer.Exit(ExitCode.UNREACHABLE)
 
 
 _REPLACE_SECONDS = 5.0
@@ -131,6 +133,7 @@ class _Shown:
             disable=quiet or not sys.stderr.isatty(),
         )
         self._task = self.progress.add_task("files", total=None, rate="", failed="")
+        self._parked_is_told = False
 
     def expect(self, files: int) -> None:
         """So many files will come."""
@@ -151,6 +154,19 @@ class _Shown:
             failed=f"{len(self.failed)} failed" if self.failed else "",
         )
 
+    def parked(self, jobs: int) -> None:
+        """So many jobs wait for the engine; once is enough to know why the bar stands still."""
+        if not self._parked_is_told:
+            self._parked_is_told = True
+            self.progress.console.print(
+                f"parked: {jobs} of the jobs, since their engine is away or refuses the account; see "
+                "tinymemory jobs stats. They go on by themselves once it is well; Ctrl-C leaves them to "
+                "the workers.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+
 
 async def _send(filing: Any, paths: list[str], name: str, shown: _Shown) -> None:
     from tinymemory.documents import RawDocument
@@ -165,8 +181,8 @@ async def _send(filing: Any, paths: list[str], name: str, shown: _Shown) -> None
 
 
 async def _wait(filing: Any, shown: _Shown) -> list[Any]:
-    task = shown.progress.add_task("jobs", total=len(filing.handles), rate="", failed="")
-    return await filing.wait(lambda: shown.progress.advance(task))
+    task = shown.progress.add_task("jobs", total=len(filing.awaited), rate="", failed="")
+    return await filing.wait(lambda: shown.progress.advance(task), shown.parked)
 
 
 async def _follow(filing: Any, folders: list[Path], shown: _Shown) -> None:
@@ -175,14 +191,15 @@ async def _follow(filing: Any, folders: list[Path], shown: _Shown) -> None:
     replacing = asyncio.create_task(_keep_replacing(filing))
     try:
         is_first = True
+        told = 0
         async for files in changed_files(folders):
             if is_first:
                 is_first = False
                 typer.echo("following " + ", ".join(map(str, folders)) + "; Ctrl-C ends it", err=True)
-            already_failed = len(shown.failed)
             await filing.send(await asyncio.to_thread(filing.unsent, files))
-            for failed in shown.failed[already_failed:]:
+            for failed in shown.failed[told:]:
                 typer.echo(failed.error, err=True)
+            told = len(shown.failed)
     finally:
         replacing.cancel()
 
@@ -221,6 +238,8 @@ def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
         out.print(f"{key} is {state.value}: see tinymemory jobs show {key}", markup=False)
     summary = ", ".join(f"{count} {state}" for state, count in sorted(shown.counts.items()))
     typer.echo(summary or "no files", err=True)
+    if filing.unasked:
+        typer.echo(f"whether the unchanged files were stored could not be asked ({filing.unasked})", err=True)
     if outdated:
         why = filing.replacing.error or "their new ones are not stored yet"
         typer.echo(
