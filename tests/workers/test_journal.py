@@ -1,16 +1,15 @@
 """The journal of an ingest: what it remembers, how large it gets, and disks and processes that fail."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from full_disk import full_disk
 
 from workers.journal import SPARE_LINES, FileMark, Journal, JournalError, Version
 from workers.ledger import JobKey
@@ -38,17 +37,6 @@ def ingest(journal: Journal, names: Sequence[str], time: int = 1) -> None:
 def lines(folder: Path) -> int:
     (file,) = (folder / "ingest").glob("*.jsonl")
     return sum(bool(line) for line in file.read_bytes().splitlines())
-
-
-@contextmanager
-def full_disk(size: int) -> Generator[None]:
-    """No file of this process grows beyond a size."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_journal_of_many_runs_stays_in_proportion_to_its_files(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from full_disk import full_disk
 from typing_extensions import override
 
 from tinymemory.brain import Brain, BrainDocument
@@ -14,11 +16,11 @@ from tinymemory.errors import UnavailableError
 from tinymemory.layout import MemoryLayout
 from tinymemory.meta import MemoryMeta
 from tinymemory.namespace import Namespace
-from tinymemory.query import ForgetReport, ForgetTarget, GetRequest, ListRequest
+from tinymemory.query import ForgetReport, ForgetTarget, GetRequest, Hit, ListRequest
 from tinymemory.testing import cortex_server
 from workers.journal import FileMark, Journal, Version
 from workers.ledger import JobKey, JobState
-from workers.replacing import Replacing
+from workers.replacing import STEP, Replacing
 
 LAYOUT = MemoryLayout(Namespace.parse("team:acme"))
 NOTE = "/notes/note.md"
@@ -30,6 +32,8 @@ class Desk:
 
     folder: Path
     states: dict[JobKey, JobState] = field(default_factory=dict[JobKey, JobState])
+    asked: list[int] = field(default_factory=list[int])
+    """Of how many jobs the states were asked for, each time."""
 
     def __post_init__(self) -> None:
         self.path = self.folder / "memory.db"
@@ -41,12 +45,23 @@ class Desk:
         self.journal = Journal(self.folder, "team:acme")
         self.replacing = self.looker(self.journal)
 
-    def looker(self, journal: Journal, open_engine: Callable[[], MemoryEngine] | None = None) -> Replacing:
+    def looker(
+        self,
+        journal: Journal,
+        open_engine: Callable[[], MemoryEngine] | None = None,
+        *,
+        step_seconds: float = 60.0,
+    ) -> Replacing:
         async def states_of(jobs: Iterable[JobKey]) -> dict[JobKey, JobState]:
-            return {job: self.states.get(job, JobState.DONE) for job in jobs}
+            states = {job: self.states.get(job, JobState.DONE) for job in jobs}
+            self.asked.append(len(states))
+            return states
 
         return Replacing(
-            journal, states_of=states_of, open_engine=open_engine or (lambda: SqliteEngine(self.path))
+            journal,
+            states_of=states_of,
+            open_engine=open_engine or (lambda: SqliteEngine(self.path)),
+            step_seconds=step_seconds,
         )
 
     def version(self, text: str, path: str = NOTE) -> Version:
@@ -265,6 +280,141 @@ async def test_an_engine_that_is_away_leaves_the_old_document_and_says_why(desk:
     assert "the engine is away" in str(replacing.error)
 
 
+class Hung(SqliteEngine):
+    """Answers no read, or no forget."""
+
+    def __init__(self, path: Path, what: str, reached: asyncio.Event) -> None:
+        super().__init__(path)
+        self._what = what
+        self._reached = reached
+
+    @override
+    async def get(self, request: GetRequest) -> list[Hit]:
+        return await self._hang("get") or await super().get(request)
+
+    @override
+    async def forget(self, target: ForgetTarget) -> ForgetReport:
+        return await self._hang("forget") or await super().forget(target)
+
+    async def _hang(self, what: str) -> None:
+        if what == self._what:
+            self._reached.set()
+            await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("what", ["get", "forget"])
+async def test_an_engine_that_hangs_is_given_up_and_others_may_send_again(desk: Desk, what: str) -> None:
+    reached = asyncio.Event()
+    await desk.ingest("one")
+    await desk.ingest("two")
+    replacing = desk.looker(desk.journal, lambda: Hung(desk.path, what, reached), step_seconds=0.3)
+
+    looking = asyncio.create_task(replacing.run(seconds=600))
+    await asyncio.wait_for(reached.wait(), timeout=30)
+    await asyncio.wait_for(
+        asyncio.to_thread(desk.journal.begin, [(mark("three"), desk.version("three"))]), timeout=30
+    )
+    await asyncio.wait_for(looking, timeout=30)
+
+    assert "longer than 0.3 s" in str(replacing.error)
+    assert await desk.texts() == ["one", "two"]
+
+
+async def test_whoever_waits_for_its_turn_gives_up_too_and_leaves_no_lock_behind(desk: Desk) -> None:
+    await desk.ingest("one")
+    await desk.ingest("two")
+    replacing = desk.looker(Journal(desk.folder, "team:acme"), step_seconds=0.2)
+
+    async with desk.journal.alone():
+        await asyncio.wait_for(replacing.run(seconds=600), timeout=30)
+    assert replacing.left == [NOTE]
+    await desk.replacing.run()
+
+    assert await desk.texts() == ["two"]
+
+
+async def test_nothing_is_forgotten_while_the_journal_cannot_be_written(desk: Desk) -> None:
+    async with cortex_server("direct") as server:
+
+        def connected() -> CortexEngine:
+            return CortexEngine.direct(server.url, "key")
+
+        async def stored() -> list[str]:
+            page = await engine.list(ListRequest(limit=10))
+            return sorted(hit.text for hit in page.items)
+
+        async with connected() as engine:
+            for text in ("one", "two"):
+                desk.accept(text)
+                await Brain(engine, LAYOUT).ingest(document(text, NOTE))
+            (file,) = (desk.folder / "ingest").glob("*.jsonl")
+            replacing = desk.looker(desk.journal, connected)
+            with full_disk(file.stat().st_size):
+                await asyncio.wait_for(replacing.run(seconds=600), timeout=30)
+            with_a_full_disk = await stored()
+            said = str(replacing.error)
+            await replacing.run()
+            afterwards = await stored()
+
+    assert with_a_full_disk == ["one", "two"]
+    assert str(file) in said
+    assert afterwards == ["two"]
+    assert replacing.error is None
+
+
+async def test_two_who_accept_a_file_the_wrong_way_round_are_put_right_by_the_next_run(desk: Desk) -> None:
+    slow, quick = Journal(desk.folder, "team:acme"), Journal(desk.folder, "team:acme")
+    await desk.ingest("one")
+    older, newer = (mark("two"), desk.version("two")), (mark("three"), desk.version("three"))
+
+    # The file was "two" when one of them read it, and is "three" since.
+    slow.begin([older])
+    quick.begin([newer])
+    await desk.store("three")
+    quick.accept([newer])
+    await desk.store("two")
+    slow.accept([older])
+    for journal in (slow, quick):
+        await desk.looker(journal).run()
+    between = await desk.texts()
+    desk.crash()
+    assert desk.journal.accepted_as(mark("three")) is None  # so the next run sends it
+    await desk.ingest("three")
+    await desk.replacing.run()
+
+    assert between == ["two"]
+    assert await desk.texts() == ["three"]
+    assert desk.journal.accepted_as(mark("three")) == newer[1]
+    assert desk.replacing.left == []
+
+
+@pytest.mark.parametrize(
+    ("first", "meanwhile"), [("two", ["two"]), ("three", ["one", "three"])], ids=["older", "newer"]
+)
+async def test_whichever_of_two_is_stored_first_the_file_is_never_without_a_document(
+    desk: Desk, first: str, meanwhile: list[str]
+) -> None:
+    slow, quick = Journal(desk.folder, "team:acme"), Journal(desk.folder, "team:acme")
+    await desk.ingest("one")
+    older, newer = (mark("two"), desk.version("two")), (mark("three"), desk.version("three"))
+    last = "three" if first == "two" else "two"
+    desk.states[desk.version(last).job] = JobState.RUNNING
+
+    slow.begin([older])
+    quick.begin([newer])
+    quick.accept([newer])
+    slow.accept([older])
+    await desk.store(first)
+    await desk.looker(quick).run()
+    while_one_runs = await desk.texts()
+    await desk.store(last)
+    desk.states.clear()
+    await desk.looker(slow).run()
+
+    assert while_one_runs == meanwhile
+    assert await desk.texts() == ["two"]
+
+
 async def test_a_line_cut_short_counts_for_nothing_and_the_next_one_counts(desk: Desk) -> None:
     desk.accept("one")
     (file,) = (desk.folder / "ingest").glob("*.jsonl")
@@ -293,19 +443,27 @@ async def test_hundreds_of_changed_files_are_replaced_in_one_look(desk: Desk) ->
     page = await desk.engine.list(ListRequest(limit=1000))
     assert {hit.text for hit in page.items} == {"two"}
     assert len(page.items) == len(desk.replacing.replaced) == 450
+    assert desk.asked == [2 * STEP] * (450 // STEP)
 
 
-async def test_cortexdb_keeps_the_ids_that_a_replacement_goes_by(desk: Desk) -> None:
-    async with cortex_server("direct") as server:
+@pytest.mark.parametrize("wire", ["direct", "hosted"])
+async def test_cortexdb_keeps_the_ids_that_a_replacement_goes_by(
+    desk: Desk, wire: Literal["direct", "hosted"]
+) -> None:
+    async with cortex_server(wire) as server:
 
         def connected() -> CortexEngine:
-            return CortexEngine.direct(server.url, "key")
+            connect = {"direct": CortexEngine.direct, "hosted": CortexEngine.tinyhumans}[wire]
+            return connect(server.url, "key")
 
         async with connected() as engine:
-            for text in ("one", "two"):
+            found: list[list[str]] = []
+            # Back to what was forgotten, too: it is no replay of its first time.
+            for text in ("one", "two", "one"):
                 desk.accept(text)
                 await Brain(engine, LAYOUT).ingest(document(text, NOTE))
-            await desk.looker(desk.journal, connected).run()
-            page = await engine.list(ListRequest(limit=10))
+                await desk.looker(desk.journal, connected).run()
+                page = await engine.list(ListRequest(limit=10))
+                found.append([hit.text for hit in page.items])
 
-    assert [hit.text for hit in page.items] == ["two"]
+    assert found == [["one"], ["two"], ["one"]]
