@@ -65,6 +65,28 @@ async def test_i6_roots_take_turns(ledger: Ledger) -> None:
     assert [doorbell.root for doorbell in claimed.doorbells] == ["team:a", "team:b", "team:c"] * 3
 
 
+async def test_i6_roots_take_turns_from_claim_to_claim(redis: Redis, ledger: Ledger) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=1000))
+    for root in ("team:a", "team:b", "team:c"):
+        await ledger.enqueue([a_build(n, root) for n in range(50)])
+
+    claimed = [(await ledger.claim(BELIEFS, 1)).doorbells[0].root for _ in range(9)]
+
+    assert claimed == ["team:a", "team:b", "team:c"] * 3
+
+
+async def test_i6_a_root_with_a_new_build_at_every_claim_waits_its_turn(redis: Redis, ledger: Ledger) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=1000))
+    await ledger.enqueue([a_build(n, "team:patient") for n in range(50)])
+    await ledger.claim(BELIEFS, 1)
+    roots: list[str] = []
+    for n in range(10):
+        await ledger.enqueue([a_build(n, "team:eager")])
+        roots += [doorbell.root for doorbell in (await ledger.claim(BELIEFS, 1)).doorbells]
+
+    assert Counter(roots) == {"team:patient": 5, "team:eager": 5}
+
+
 async def test_i6_a_root_has_no_more_than_its_share_in_flight_over_all_queues(ledger: Ledger) -> None:
     await ledger.enqueue([a_build(n) for n in range(10)])
     await ledger.enqueue([an_ingest(n) for n in range(10)])
@@ -167,7 +189,7 @@ async def test_what_is_not_covered_is_not_folded(ledger: Ledger) -> None:
     await ledger.enqueue(
         [
             subtree(1, "team:a/agent:x", "team:a", "conversation"),
-            exact(2, "team:a/agent:x/user:u", "team:a", "document"),
+            exact(0, "team:a/agent:x/user:u", "team:a", "document"),
             exact(3, "team:a/agent:xy", "team:a", "conversation"),
             exact(4, "team:a", "team:a", "conversation"),
         ]
@@ -177,6 +199,16 @@ async def test_what_is_not_covered_is_not_folded(ledger: Ledger) -> None:
     claimed = await ledger.claim(BELIEFS)
 
     assert (len(claimed.doorbells), claimed.folded) == (4, 0)
+
+
+async def test_below_the_deepest_scope_there_is_nothing_to_descend_to(ledger: Ledger) -> None:
+    deepest = "/".join(["team:a", *["agent:x"] * (MAX_DEPTH - 1)])
+    await ledger.enqueue([subtree(1, deepest, "team:a", "conversation"), exact(2, deepest)])
+
+    claimed = await ledger.claim(BELIEFS)
+
+    assert [doorbell.lease.key for doorbell in claimed.doorbells] == [exact(2, deepest).key]
+    assert claimed.folded == 1
 
 
 async def test_two_builds_that_cover_each_other_leave_one_to_run(ledger: Ledger) -> None:

@@ -39,6 +39,7 @@ from workers.ledger.testing import (
 from workers.testing import RedisServer
 
 BROKEN = Failure(FailureKind.PERMANENT, JobError("invalid request", "no such scope"))
+EXPRESS = "{tinymemory}:express:" + BELIEFS
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
 
@@ -93,6 +94,50 @@ async def test_an_operators_run_goes_first_however_many_of_a_root_at_its_cap_wer
 
     assert doorbell.lease.key == a_build(99, "team:b").key
     assert doorbell.priority is Priority.HIGH
+
+
+async def test_operators_runs_begin_in_the_order_asked_for_and_no_more_than_there_is_room_for(
+    redis: Redis, ledger: Ledger, clock: MovableClock
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(max_in_flight=3))
+    asked = [a_build(1, f"team:{name}", delay=300) for name in "zyxwv"]
+    await ledger.enqueue(asked)
+    for job in asked:
+        await ledger.run_now(job.key)
+        await clock.advance(1)
+
+    some = (await ledger.claim(BELIEFS, 2)).doorbells
+    full = (await ledger.claim(BELIEFS)).doorbells
+    for doorbell in (*some, *full):
+        await ledger.begin(doorbell.lease, worker="w")
+    rest = (await ledger.claim(BELIEFS)).doorbells
+
+    claimed = [[doorbell.root for doorbell in doorbells] for doorbells in (some, full, rest)]
+    assert claimed == [["team:z", "team:y"], ["team:x"], ["team:w", "team:v"]]
+    assert await redis.exists(EXPRESS) == 0
+
+
+async def test_i2_an_operators_run_that_began_by_its_turn_does_not_begin_again(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(root_concurrency=2))
+    for n in (0, 1):
+        await claim_one(ledger, a_build(n))
+    # More of a root at its cap than a claim looks at; written here, as asking for each takes seconds.
+    await redis.zadd(EXPRESS, {a_build(n).key: START_MS - 1 for n in range(2, 1002)})
+    behind = a_build(1, "team:b", delay=300)
+    await ledger.enqueue([behind])
+    await ledger.run_now(behind.key)
+
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    run = await ledger.begin(doorbell.lease, worker="w")
+    await redis.zrem(EXPRESS, a_build(2).key)
+    again = await ledger.claim(BELIEFS)
+
+    assert run is not None
+    assert run.lease.key == behind.key
+    assert again.doorbells == ()
+    assert await ledger.renew([run.lease]) == [True]
 
 
 async def test_i4_an_operators_run_is_one_run_whoever_claims_it(redis: Redis, ledger: Ledger) -> None:

@@ -115,10 +115,12 @@ async def test_a_renewed_run_is_never_taken_over(ledger: Ledger, clock: MovableC
 
 async def test_a_doorbell_nobody_answers_is_taken_back_uncounted(ledger: Ledger, clock: MovableClock) -> None:
     await claim_one(ledger, a_build())
-    await clock.advance(900)
-
+    await clock.advance(899)
+    early = await ledger.reap()
+    await clock.advance(1)
     reaped = await ledger.reap()
 
+    assert early.returned == 0
     assert (reaped.returned, reaped.lost) == (1, 0)
     job = await ledger.show(a_build().key)
     assert job is not None
