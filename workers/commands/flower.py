@@ -27,7 +27,7 @@ def flower(
 ) -> None:
     """Show the workers and their jobs on a web page; `FLOWER_…` variables are honoured."""
     from workers.app import app  # Celery takes half a second, which other commands need not wait
-    from workers.flower import guard_metrics
+    from workers.flower import bound_events, guard_metrics
 
     given = {"FLOWER_ADDRESS": address, "FLOWER_PORT": port, "FLOWER_BASIC_AUTH": basic_auth}
     # Not on the command line, where `ps` would show a password to everyone.
@@ -38,6 +38,7 @@ def flower(
     ensure_guarded(environ["FLOWER_ADDRESS"], has_login=any(environ.get(name) for name in _AUTHENTICATION))
     os.environ.update(environ)
     guard_metrics()
+    bound_events()
     sys.argv = ["flower"]
     app.start(argv=["flower"])  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
 
