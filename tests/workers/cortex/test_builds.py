@@ -1,14 +1,18 @@
 """Workers on CortexDB: beliefs built scope by scope, behind the extraction, and told in the history."""
 
+import json
+import sys
+from asyncio import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
-from tinymemory import AgentMemory, MemoryLayout, Namespace
+from tinymemory import AgentMemory, BrainDocument, IngestBrain, MemoryLayout, Namespace
 from tinymemory.engines.cortex import CortexEngine
-from tinymemory.testing import CortexServer, cortex_server
+from tinymemory.testing import CortexServer, cortex_server, wait_until
 from workers import MemoryJobs
 from workers.access import open_ledger
-from workers.ledger import HistoryView, JobState
+from workers.ledger import Enqueued, HistoryView, JobState
 
 StartWorkers = Callable[..., Awaitable[MemoryJobs]]
 KEY = "sk-of-the-workers"
@@ -46,17 +50,25 @@ def scope_of(root: Namespace, agent: str) -> str:
     return f"app:tinymemory/{root}/agent:{agent}/app:conversations"
 
 
-async def say(jobs: MemoryJobs, memory: AgentMemory, text: str, *, turn: int = 1) -> str:
-    """Log one turn and hand its jobs over; the key of its scope's build."""
+async def say(jobs: MemoryJobs, memory: AgentMemory, text: str, *, turn: int = 1) -> Enqueued:
+    """Log one turn and hand its jobs over; its scope's build."""
     report = await memory.post_turn("thread-1", turn, text)
     [enqueued] = await jobs.after_turn(memory, report)
-    return enqueued.key
+    return enqueued
 
 
-async def history(jobs: MemoryJobs, key: str) -> list[HistoryView]:
+async def history(jobs: MemoryJobs, build: Enqueued) -> list[HistoryView]:
     """A job's runs, oldest first."""
     async with open_ledger(jobs.settings) as ledger:
-        return (await ledger.history(key=key, limit=100))[::-1]
+        return (await ledger.history(key=build.key, limit=100))[::-1]
+
+
+async def shown_history(build: Enqueued) -> list[dict[str, Any]]:
+    """What `tinymemory jobs history` shows an operator of a job, who has the workers' environment."""
+    command = (sys.executable, "-m", "tinymemory", "jobs", "history", "--json")
+    shown = await subprocess.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    output, _ = await shown.communicate()
+    return [run for run in json.loads(output) if run["key"] == build.key]
 
 
 def said_in(server: CortexServer, scope: str) -> list[str]:
@@ -84,6 +96,26 @@ async def test_real_workers_build_the_beliefs_of_each_scope_and_of_no_other(
         ]
         [record] = await history(jobs, trains)
         assert (record.outcome, record.built, record.scopes, record.attempts) == ("done", 1, 1, 1)
+
+
+async def test_documents_are_built_on_in_the_scope_of_their_own_source(start_workers: StartWorkers) -> None:
+    async with cortex_server(wire="direct") as server:
+        jobs = await start_workers(server)
+        for source in ("notion", "wiki"):
+            document = BrainDocument(source=source, text=f"The {source} is open.")
+            await jobs.enqueue(IngestBrain(documents=(document,)), root=ACME)
+        scopes = [f"app:tinymemory/{ACME}/source:{source}/app:documents" for source in ("notion", "wiki")]
+
+        async def built() -> bool:
+            return all(server.log.beliefs(scope) for scope in scopes)
+
+        await wait_until(built, timeout=PATIENCE)
+
+        assert sorted(body["scope"] for body in server.seen.builds) == scopes
+        assert [said_in(server, scope) for scope in scopes] == [
+            ["The notion is open."],
+            ["The wiki is open."],
+        ]
 
 
 async def test_a_build_ahead_of_the_extraction_builds_nothing_and_the_next_one_all(
@@ -118,9 +150,9 @@ async def test_builds_of_the_hosted_memory_are_scheduled_and_the_history_says_so
 
         ended = await jobs.wait(key, timeout=PATIENCE)
 
-        [record] = await history(jobs, key)
+        [record] = await shown_history(key)
         assert ended.state is JobState.DONE
-        assert (record.outcome, record.built, record.error) == ("scheduled", None, None)
+        assert (record["outcome"], record["built"], record["error"]) == ("scheduled", None, None)
         assert server.seen.count() == server.seen.count("GET /memory/events") + len(server.seen.writes)
 
 
@@ -134,7 +166,7 @@ async def test_an_engine_that_builds_no_beliefs_skips_and_the_history_says_so(
 
         ended = await jobs.wait(key, timeout=PATIENCE)
 
-        [record] = await history(jobs, key)
+        [record] = await shown_history(key)
         assert ended.state is JobState.DONE
-        assert record.outcome == "skipped"
+        assert (record["outcome"], record["built"], record["error"]) == ("skipped", None, None)
         assert server.seen.builds == []
