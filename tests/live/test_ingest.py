@@ -52,6 +52,17 @@ class Desk:
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout)
 
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Another command."""
+        return subprocess.run(
+            [*self.command[:3], *arguments],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
     @contextmanager
     def started(self, *options: str) -> "Generator[subprocess.Popen[str]]":
         """The command while it runs; it is killed if a test leaves it."""
@@ -201,18 +212,76 @@ async def test_an_ingest_that_is_cut_short_and_repeated_stores_nothing_twice(
     await desk.wait_for(*words)
 
 
-async def test_r56_an_ingest_that_a_worker_gives_up_fails_the_command_that_waits_for_it(
-    live: MakeLive, tmp_path: Path
-) -> None:
+@pytest.fixture
+def refused(live: MakeLive, tmp_path: Path) -> Desk:
+    """A note that the engine refuses."""
     folder = tmp_path / "notes"
     folder.mkdir()
     desk = Desk(live(), folder)
     desk.write("note.md", "# Refused\n\nby the engine")
     desk.live.stub.behave("Refused", error="ConflictError")
-    desk.work()
+    return desk
 
-    unaware = desk.ingest()
-    waited = desk.ingest("--wait", "--again", code=1)
+
+async def test_r56_an_ingest_that_a_worker_gives_up_fails_the_command_that_waits_for_it(
+    refused: Desk,
+) -> None:
+    refused.work()
+
+    unaware = refused.ingest()
+    waited = refused.ingest("--wait", "--again", code=1)
 
     assert unaware["accepted"] == 1
     assert waited["jobs_failed"] == [{"key": waited["jobs"][0], "state": "dead"}]
+
+
+async def test_r56_an_ingest_that_was_given_up_fails_every_later_run_until_it_is_retried(
+    refused: Desk,
+) -> None:
+    refused.work()
+    (key,) = refused.ingest()["jobs"]
+    await refused.live.wait_over(key)
+
+    later = refused.ingest(code=1)
+    table = refused.run("ingest", str(refused.folder), "--root", "team:acme")
+    refused.live.stub.behave("Refused")
+    retried = refused.run("jobs", "retry", key)
+    await refused.live.wait_over(key)
+    afterwards = refused.ingest()
+
+    (failed,) = later["failed"]
+    assert (later["unchanged"], failed["path"]) == (0, str(refused.folder / "note.md"))
+    assert failed["reason"] == "dead"
+    assert f"tinymemory jobs retry {key}" in failed["error"]
+    assert "--again" in failed["error"]
+    assert table.returncode == 1
+    assert "note.md" in table.stdout
+    assert f"tinymemory jobs retry {key}" in table.stdout
+    assert retried.returncode == 0
+    assert (afterwards["unchanged"], afterwards["failed"]) == (1, [])
+
+
+async def test_an_ingest_that_was_cancelled_is_told_until_it_is_sent_again(desk: Desk) -> None:
+    note = desk.write("note.md", "some words")
+    (key,) = desk.ingest()["jobs"]
+    desk.run("jobs", "drop", key, "--yes")
+
+    (failed,) = desk.ingest(code=1)["failed"]
+    desk.work()
+    desk.ingest("--again", "--wait")
+
+    assert (failed["path"], failed["reason"]) == (str(note), "cancelled")
+    assert desk.ingest()["unchanged"] == 1
+    assert await desk.stored() == ["some"]
+
+
+async def test_who_waits_waits_for_what_an_earlier_run_sent(desk: Desk) -> None:
+    desk.write("note.md", "some words")
+    (key,) = desk.ingest()["jobs"]
+
+    with desk.started("--wait") as waiting:
+        desk.work()
+        assert waiting.wait(60) == 0
+
+    assert await desk.live.state(key) == "done"
+    assert await desk.stored() == ["some"]

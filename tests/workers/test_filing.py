@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full_disk import with_full_disk
 from redis import Redis
 
 from tinymemory.errors import InvalidRequestError
@@ -40,7 +41,7 @@ def ingest(redis_server: RedisServer, tmp_path: Path) -> Callable[..., "subproce
         client.flushall()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
 
     def run(
-        *arguments: str | Path, stdin: str | None = None, **env: str
+        *arguments: str | Path, stdin: str | None = None, disk: int | None = None, **env: str
     ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-m", "tinymemory", "ingest", *map(str, arguments)],
@@ -51,6 +52,7 @@ def ingest(redis_server: RedisServer, tmp_path: Path) -> Callable[..., "subproce
                 **env,
             },
             input=stdin,
+            preexec_fn=None if disk is None else with_full_disk(disk),
             capture_output=True,
             text=True,
             timeout=90,
@@ -123,6 +125,55 @@ def test_r56_a_broker_that_is_away_has_a_code_of_its_own(ingest: Any, folder: Pa
 
     assert done.returncode == 75
     assert report(ingest(folder, "--json"))["accepted"] == 5
+
+
+def test_a_ledger_that_cannot_be_asked_about_unchanged_files_has_that_code_too(
+    ingest: Any, folder: Path
+) -> None:
+    ingest(folder)
+
+    done = ingest(folder, "--json", TINYMEMORY_REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+
+    assert done.returncode == 75
+    assert report(done)["unchanged"] == 5
+    assert "could not be asked" in done.stderr
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_a_journal_whose_disk_is_full_is_named_and_nothing_is_lost(
+    ingest: Any, folder: Path, tmp_path: Path, sync_redis: Redis, handed_over: bool
+) -> None:
+    ingest(folder, TINYMEMORY_DATA_DIR=str(tmp_path / "else"))
+    (whole,) = (tmp_path / "else" / "ingest").glob("*.jsonl")
+    sync_redis.flushall()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+
+    # The lines before a batch are the shorter half.
+    done = ingest(folder, "--json", disk=whole.stat().st_size // 2 + 1 if handed_over else 0)
+    kept = sync_redis.keys("*:job:ingest:*")  # pyright: ignore[reportUnknownMemberType]  # as above
+    again = report(ingest(folder, "--json"))
+
+    (journal,) = (tmp_path / "data" / "ingest").glob("*.jsonl")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(journal) in done.stderr
+    assert "the same command goes on" in done.stderr
+    assert bool(kept) == handed_over
+    assert again["accepted"] + again["unchanged"] == 5
+    assert again["failed"] == []
+    assert report(ingest(folder, "--json"))["unchanged"] == 5
+
+
+def test_a_journal_that_cannot_be_opened_is_named(ingest: Any, folder: Path, tmp_path: Path) -> None:
+    ingest(folder)
+    (journal,) = (tmp_path / "data" / "ingest").glob("*.jsonl")
+    journal.unlink()
+    journal.mkdir()
+
+    done = ingest(folder)
+
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(journal) in done.stderr
 
 
 def test_r56_an_unknown_flag_is_a_usage_error(ingest: Any, folder: Path) -> None:

@@ -211,6 +211,8 @@ async def _keep_replacing(filing: Any) -> None:
 
 
 def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
+    if filing.unasked:
+        typer.echo(f"whether the unchanged files were stored could not be asked ({filing.unasked})", err=True)
     replaced, outdated = sorted(set(filing.replacing.replaced)), sorted(filing.replacing.left)
     if as_json:
         print_json(
@@ -238,8 +240,6 @@ def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
         out.print(f"{key} is {state.value}: see tinymemory jobs show {key}", markup=False)
     summary = ", ".join(f"{count} {state}" for state, count in sorted(shown.counts.items()))
     typer.echo(summary or "no files", err=True)
-    if filing.unasked:
-        typer.echo(f"whether the unchanged files were stored could not be asked ({filing.unasked})", err=True)
     if outdated:
         why = filing.replacing.error or "their new ones are not stored yet"
         typer.echo(
