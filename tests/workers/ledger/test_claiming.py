@@ -1,6 +1,7 @@
 """Whose turn it is, how much is in flight, and which builds go with a wider one."""
 
 from collections import Counter
+from dataclasses import replace
 from importlib.resources import files
 
 from hypothesis import HealthCheck, given, settings
@@ -241,6 +242,55 @@ async def test_i3_a_build_enqueued_after_it_was_folded_runs(ledger: Ledger, cloc
     claimed = await ledger.claim(BELIEFS)
 
     assert [doorbell.lease.key for doorbell in claimed.doorbells] == [narrow.key]
+
+
+async def test_i3_a_build_written_since_the_wider_one_was_claimed_is_not_folded_into_it(
+    redis: Redis, ledger: Ledger, clock: MovableClock
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(build_max_wait=300))
+    served, same_moment, later = (exact(n, f"team:a/agent:{n}", "team:a", "conversation") for n in range(3))
+    await ledger.enqueue([served, same_moment, later])
+    await clock.advance(301)
+    await ledger.enqueue([subtree(9, "team:a", delay=60)])
+    await ledger.run_now(subtree(9, "team:a").key)
+    await ledger.claim(BELIEFS, 1)
+
+    # All three have waited as long as they may, and are due since before the claim.
+    again = [exact(n, f"team:a/agent:{n}", "team:a", "conversation", delay=60) for n in range(3)]
+    await ledger.enqueue([again[1]])
+    await clock.advance(1)
+    await ledger.enqueue([again[2]])
+    claimed = await ledger.claim(BELIEFS)
+
+    assert {doorbell.lease.key for doorbell in claimed.doorbells} == {same_moment.key, later.key}
+    assert claimed.folded == 1
+    [fold] = await ledger.history()
+    assert fold.key == served.key
+
+
+async def test_i4_a_wider_build_that_is_not_due_does_not_go_in_the_place_of_one_that_is(
+    ledger: Ledger,
+) -> None:
+    narrow = exact(1, "team:a/agent:x", "team:a", "conversation")
+    await ledger.enqueue([narrow, subtree(9, "team:a", delay=60)])
+
+    claimed = await ledger.claim(BELIEFS)
+
+    assert [doorbell.lease.key for doorbell in claimed.doorbells] == [narrow.key]
+    assert claimed.folded == 0
+
+
+async def test_a_wider_build_that_waits_in_another_queue_is_left_to_it(ledger: Ledger) -> None:
+    narrow, wide = exact(1, "team:a/agent:x", "team:a", "conversation"), subtree(9, "team:a")
+    await ledger.enqueue([narrow, replace(wide, queue=INGEST)])
+
+    claimed = [await ledger.claim(queue) for queue in (BELIEFS, INGEST)]
+
+    assert [[doorbell.lease.key for doorbell in one.doorbells] for one in claimed] == [
+        [narrow.key],
+        [wide.key],
+    ]
+    assert [one.folded for one in claimed] == [0, 0]
 
 
 async def test_what_was_folded_into_a_dead_build_is_found_dead(ledger: Ledger) -> None:

@@ -56,6 +56,25 @@ async def test_a_merged_build_waits_for_the_last_write_with_the_smallest_delay_a
 
     assert (second.state, second.due_at) == (EnqueueState.MERGED, after(400))
     assert third.due_at == after(500)
+    await clock.advance(299)
+    assert (await ledger.claim(BELIEFS)).doorbells == ()
+    await clock.advance(1)
+    assert len((await ledger.claim(BELIEFS)).doorbells) == 1
+
+
+async def test_i4_a_build_put_off_by_a_write_does_not_start_when_it_was_to_start_before(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    await ledger.enqueue([a_build(delay=300)])
+    await clock.advance(100)
+    await ledger.enqueue([a_build(delay=300)])
+
+    await clock.advance(200)
+    early = (await ledger.claim(BELIEFS)).doorbells
+    await clock.advance(100)
+
+    assert early == ()
+    assert len((await ledger.claim(BELIEFS)).doorbells) == 1
 
 
 async def test_steady_writes_put_a_build_off_no_longer_than_the_longest_wait(
@@ -90,6 +109,43 @@ async def test_i3_a_build_enqueued_while_it_is_queued_or_running_runs_again(
     assert job is not None
     assert (job.first_enqueued_at, job.last_enqueued_at) == (after(10), after(20))
     assert (job.merged, job.attempts) == (1, 0)
+
+
+async def test_writes_during_a_run_wait_for_the_last_with_the_smallest_delay_and_not_too_long(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    runs = [await begin_one(ledger, a_build(n)) for n in (1, 2, 3)]
+    await clock.advance(10)
+    await ledger.enqueue([a_build(1, delay=100), a_build(2, delay=300), a_build(3, delay=300)])
+    await clock.advance(20)
+    [smallest] = await ledger.enqueue([a_build(1, delay=300)])
+    await clock.advance(1670)
+    [longest] = await ledger.enqueue([a_build(2, delay=300)])
+    await ledger.enqueue([a_build(3, delay=300)])
+    settled = [await ledger.settle(run.lease, Success()) for run in runs[:2]]
+    failed = await ledger.fail(runs[2].lease, Failure(FailureKind.ATTEMPT, JobError("x", "y")))
+
+    assert (smallest.due_at, longest.due_at) == (after(130), after(1810))
+    assert [one and one.due_at for one in settled] == [after(130), after(1810)]
+    assert failed is not None
+    assert failed.due_at == after(1810)
+
+
+async def test_writes_during_a_run_that_failed_begin_a_new_wait_and_others_go_on_with_the_old(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    await ledger.enqueue([a_build(n, delay=60) for n in (1, 2)])
+    await clock.advance(60)
+    failing, not_begun = (doorbell.lease for doorbell in (await ledger.claim(BELIEFS)).doorbells)
+    await ledger.begin(failing, worker="w")
+    await clock.advance(10)
+    await ledger.enqueue([a_build(n, delay=300) for n in (1, 2)])
+    await ledger.fail(failing, Failure(FailureKind.ATTEMPT, JobError("x", "y")))
+    await ledger.give_back([not_begun])
+
+    jobs = {job.key: (job.first_enqueued_at, job.due_at) for job in await ledger.jobs()}
+
+    assert jobs == {failing.key: (after(70), after(370)), not_begun.key: (after(0), after(130))}
 
 
 async def test_an_identical_ingest_that_arrives_while_it_runs_does_not_run_again(ledger: Ledger) -> None:
@@ -158,6 +214,25 @@ async def test_a_build_enqueued_while_a_run_dies_starts_a_new_series(ledger: Led
     assert (failed.state, failed.due_at) == (JobState.WAITING, after(300))
     assert await ledger.dead() == []
     assert [one.outcome for one in await ledger.history()] == ["dead"]
+
+
+async def test_what_follows_a_run_that_succeeded_starts_with_a_clean_slate(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    await begin_one(ledger, a_build())
+    await clock.advance(120)
+    await ledger.reap()
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    run = await ledger.begin(doorbell.lease, worker="w")
+    await ledger.enqueue([a_build(delay=300)])
+    await ledger.settle(doorbell.lease, Success())
+
+    job = await ledger.show(a_build().key)
+
+    assert run is not None
+    assert (run.attempts, run.losses) == (2, 1)
+    assert job is not None
+    assert (job.state, job.attempts, job.losses, job.error) == (JobState.WAITING, 0, 0, None)
 
 
 async def test_a_batch_is_accepted_whole_or_not_at_all(ledger: Ledger) -> None:

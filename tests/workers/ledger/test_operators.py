@@ -160,6 +160,26 @@ async def test_i4_an_operators_run_is_one_run_whoever_claims_it(redis: Redis, le
     assert (await ledger.status(asked_for.key)).state is JobState.WAITING
 
 
+async def test_an_operators_wish_is_for_one_run_and_the_next_waits_for_the_breaker(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    await ledger.enqueue([a_build(1, delay=300), a_build(2, delay=300)])
+    for n in (1, 2):
+        await ledger.run_now(a_build(n).key)
+    failing, written_to = (doorbell.lease for doorbell in (await ledger.claim(BELIEFS)).doorbells)
+    for lease in (failing, written_to):
+        await ledger.begin(lease, worker="w")
+    await ledger.fail(failing, Failure(FailureKind.ATTEMPT, JobError("engine error", "broken")))
+    await ledger.enqueue([a_build(2, delay=300)])
+    await ledger.settle(written_to, Success())
+
+    await ledger.open_breaker(Party("team:a", "default"), "no credits")
+    await clock.advance(900)
+    claimed = await ledger.claim(BELIEFS)
+
+    assert (claimed.doorbells, claimed.parked) == ((), 2)
+
+
 async def test_a_retried_dead_letter_has_a_new_series_of_attempts(ledger: Ledger) -> None:
     await kill(ledger, 1)
 
