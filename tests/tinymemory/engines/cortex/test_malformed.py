@@ -4,7 +4,8 @@ import asyncio
 import copy
 import json
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from datetime import date
 from typing import Any
 from urllib.parse import parse_qs
@@ -36,9 +37,14 @@ from tinymemory import (
 )
 from tinymemory.engine import Item, WaitFor
 from tinymemory.engines.cortex import CortexEngine, Timing
+from tinymemory.engines.cortex.beliefs import belief_hits, most_confident
 from tinymemory.engines.cortex.labels import envelope_labels
 from tinymemory.engines.cortex.layout import lay_out
-from tinymemory.engines.cortex.stored import RawEvent
+from tinymemory.engines.cortex.merging import Ranked, lifted
+from tinymemory.engines.cortex.reader import Stored
+from tinymemory.engines.cortex.scope import Scope
+from tinymemory.engines.cortex.selection import Selection
+from tinymemory.engines.cortex.stored import RawEvent, event_hit, raw_event, whole_hit
 from tinymemory.engines.cortex.surface import DIRECT, HOSTED, Surface
 from tinymemory.items import DocumentBody, Role
 from tinymemory.meta import ToolCallRef
@@ -373,6 +379,132 @@ def test_no_malformed_answer_on_any_route_raises_anything_but_a_library_error(
 
     asyncio.run(one_call())
     assert TOKEN not in "".join(told)
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, 1e308, 10**400, "", "x", "7", "\ud800", [], {}, [None], {"a": None},
+    "0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
+]  # fmt: skip
+
+
+def places(value: Any) -> Iterator[list[Any]]:
+    """The way to every node below a value."""
+    node: Any = value
+    inside: Any = ()
+    if isinstance(value, dict | list):
+        inside = node.items() if isinstance(value, dict) else enumerate(node)
+    for place, inner in inside:
+        yield [place]
+        yield from ([place, *rest] for rest in places(inner))
+
+
+def each_spoilt(sound: Any) -> Iterator[Any]:
+    """A value once for each of its nodes and each oddity: with that node gone, or with the oddity there."""
+    for *way, last in places(sound):
+        for odd in (..., *ODD):
+            spoilt: Any = copy.deepcopy(sound)
+            node: Any = spoilt
+            for place in way:
+                node = node[place]
+            if odd is ...:
+                del node[last]
+            else:
+                node[last] = odd
+            yield spoilt
+
+
+def test_events_and_beliefs_with_anything_in_any_place_are_read_or_skipped() -> None:
+    # §9 item 153
+    selection = Selection(
+        MetaFilter.model_validate({"folder": "/home/ann", "observed_after": "2026-01-01T00:00:00Z"})
+    )
+    hint = TimeHint(DAY, DAY, "America/New_York")
+    sound = [events_of(item)[0] for item in (TALK, GUIDE, FACT)] + [events_of(FACT)[1]]
+    read = skipped = 0
+    for answer in (rendered(spoilt) for event in sound for spoilt in each_spoilt(event)):
+        event = raw_event(json.loads(json.dumps(answer)))
+        envelope = None if event is None else event.envelope
+        if event is None or envelope is None:
+            skipped += 1
+            continue
+        read += 1
+        selection.admits(envelope)
+        assert event_hit(envelope).id == envelope.id
+        assert whole_hit([envelope]) or envelope.chunk is not None
+        scope = Scope(envelope.kind, envelope.meta.namespace)
+        assert len(list(lifted([Ranked(scope, Stored(event.id, envelope))], hint))) == 1
+    assert read > 100
+    assert skipped > 1000
+
+    spoilt = [belief for sound in BELIEFS for belief in each_spoilt(sound)]
+    hits = belief_hits(spoilt, Reach())
+    assert 0 < len(hits) < len(spoilt)
+    assert most_confident([hits], 10)
+
+
+@pytest.mark.parametrize(
+    ("route", "name"),
+    [
+        ("append", "store"),
+        ("append_many", "store many"),
+        ("answer", "recall"),
+        ("recall", "fetch"),
+        ("events", "list"),
+        ("scopes", "list"),
+        ("forget", "forget filter"),
+        ("build", "consolidate"),
+        ("beliefs", "beliefs"),
+        ("version", "fetch hinted"),
+        ("whoami", "health"),
+        ("health", "health"),
+    ],
+)
+async def test_each_answer_with_anything_at_its_top_is_a_result_or_a_library_error(
+    connect: Connect, surface: Surface, route: str, name: str
+) -> None:
+    # §9 item 153
+    path: str | None = getattr(surface, route)
+    if path is None:
+        pytest.skip("the hosted wire has no such route")
+    current: list[Any] = [None]
+    reached = 0
+    event = rendered({**EVENTS[0], "id": "evt_new"})
+    other: Json = {
+        surface.events: {"items": [event, event]},
+        surface.scopes: {"items": ["app:tinymemory/app:learnings"]},
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal reached
+        if request.url.path == f"/{path}":
+            reached += 1
+            value = current[0]
+        else:
+            sound = other.get(request.url.path[1:]) or valid(surface, request)
+            value = {"success": True, "data": sound} if surface.is_hosted else sound
+        return httpx.Response(200, content=json.dumps(value).encode())
+
+    few: dict[str, Any] = {
+        "events": {"items": [], "has_more": True, "next_cursor": "400"},
+        "scopes": {"items": [{"path": "app:tinymemory/app:learnings"}]},
+        "append_many": {"results": [{"event_id": "e", "replayed_from_idempotency": False}] * 3},
+    }
+    small: Any = few.get(route) or valid(surface, httpx.Request("POST", f"https://h/{path}"))
+    if route == "recall":
+        small = {**small, "layers": {"events": [], "beliefs": []}}
+    spoilt = [*ODD, *each_spoilt(small)]
+    wrapped = [
+        *({"success": True, "data": value} for value in spoilt),
+        *each_spoilt({"success": True, "data": {}}),
+    ]
+    async with connect("https://h", TOKEN, timing=HASTY, http=httpx.MockTransport(answer)) as engine:
+        for value in wrapped if surface.is_hosted else spoilt:
+            current[0] = value
+            engine._transport.actor.doubt()  # pyright: ignore[reportPrivateUsage]  # so that it is asked anew
+            with suppress(TinyMemoryError):
+                await CALLS[name](engine)
+
+    assert reached
 
 
 @pytest.mark.parametrize(
