@@ -102,6 +102,28 @@ async def test_i6_a_root_has_no_more_than_its_share_in_flight_over_all_queues(le
     assert len((await ledger.claim(BELIEFS)).doorbells) == 1
 
 
+async def test_i5_a_job_due_before_all_others_of_its_root_does_not_wait_for_them(ledger: Ledger) -> None:
+    await ledger.enqueue([a_build(1, delay=300)])
+    await ledger.enqueue([a_build(2)])
+
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+
+    assert doorbell.lease.key == a_build(2).key
+
+
+async def test_a_root_whose_backlog_is_done_leaves_nothing_to_look_at(redis: Redis, ledger: Ledger) -> None:
+    await ledger.enqueue([a_build(n) for n in range(9)])
+    while doorbells := (await ledger.claim(BELIEFS)).doorbells:
+        for doorbell in doorbells:
+            await ledger.begin(doorbell.lease, worker="w")
+            await ledger.settle(doorbell.lease, Success())
+
+    names = [f"{name}:{BELIEFS}" for name in ("heads", "asleep", "ring", "queued", "running")]
+    names += [f"{name}:team:a" for name in ("capped", "held", "text")]
+    assert await redis.exists(*("{tinymemory}:" + name for name in names)) == 0
+    assert (await ledger.stats()).done_total == 9
+
+
 async def test_a_slot_freed_on_any_way_is_claimed_again(ledger: Ledger, clock: MovableClock) -> None:
     await ledger.enqueue([a_build(n) for n in range(30)])
     leases = [doorbell.lease for doorbell in (await ledger.claim(BELIEFS)).doorbells]

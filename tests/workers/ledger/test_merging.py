@@ -70,9 +70,11 @@ async def test_i4_a_build_put_off_by_a_write_does_not_start_when_it_was_to_start
     await ledger.enqueue([a_build(delay=300)])
 
     await clock.advance(200)
+    stats = await ledger.stats()
     early = (await ledger.claim(BELIEFS)).doorbells
     await clock.advance(100)
 
+    assert (stats.due, stats.oldest_due_age_s) == (0, None)
     assert early == ()
     assert len((await ledger.claim(BELIEFS)).doorbells) == 1
 
@@ -131,21 +133,39 @@ async def test_writes_during_a_run_wait_for_the_last_with_the_smallest_delay_and
     assert failed.due_at == after(1810)
 
 
-async def test_writes_during_a_run_that_failed_begin_a_new_wait_and_others_go_on_with_the_old(
+async def test_writes_during_a_run_begin_a_new_wait_and_without_a_run_the_old_one_goes_on(
     ledger: Ledger, clock: MovableClock
 ) -> None:
-    await ledger.enqueue([a_build(n, delay=60) for n in (1, 2)])
+    def written(name: str, delay: float) -> NewJob:
+        return a_build(1, f"team:{name}", delay=delay)
+
+    ways = ("failed", "lost", "given", "parked", "stopped", "newer", "unanswered")
+    await ledger.enqueue([written(name, 60) for name in ways])
     await clock.advance(60)
-    failing, not_begun = (doorbell.lease for doorbell in (await ledger.claim(BELIEFS)).doorbells)
-    await ledger.begin(failing, worker="w")
+    leases = {one.root[5:]: one.lease for one in (await ledger.claim(BELIEFS)).doorbells}
+    for name in ("failed", "lost", "stopped", "newer"):
+        await ledger.begin(leases[name], worker="w")
     await clock.advance(10)
-    await ledger.enqueue([a_build(n, delay=300) for n in (1, 2)])
-    await ledger.fail(failing, Failure(FailureKind.ATTEMPT, JobError("x", "y")))
-    await ledger.give_back([not_begun])
+    await ledger.enqueue([written(name, 300) for name in ways])
 
-    jobs = {job.key: (job.first_enqueued_at, job.due_at) for job in await ledger.jobs()}
+    for name, kind in (("failed", "attempt"), ("stopped", "shutdown"), ("newer", "newer")):
+        await ledger.fail(leases[name], Failure(FailureKind(kind), JobError("x", "y")))
+    await ledger.give_back([leases["given"]])
+    await ledger.open_breaker(Party("team:parked", "default"), "no credits")
+    assert await ledger.begin(leases["parked"], worker="w") is None
+    await clock.advance(900)
+    await ledger.reap()
 
-    assert jobs == {failing.key: (after(70), after(370)), not_begun.key: (after(0), after(130))}
+    waits = {job.root[5:]: (job.first_enqueued_at, job.due_at) for job in await ledger.jobs()}
+    assert waits == {
+        "failed": (after(70), after(370)),
+        "lost": (after(70), after(370)),
+        "given": (after(0), after(130)),
+        "parked": (after(0), after(130)),
+        "stopped": (after(0), after(130)),
+        "newer": (after(0), after(130)),
+        "unanswered": (after(0), after(130)),
+    }
 
 
 async def test_an_identical_ingest_that_arrives_while_it_runs_does_not_run_again(ledger: Ledger) -> None:

@@ -102,6 +102,8 @@ async def test_i2_a_late_finish_of_a_run_taken_over_is_discarded(ledger: Ledger,
 
 async def test_a_renewed_run_is_never_taken_over(ledger: Ledger, clock: MovableClock) -> None:
     run = await begin_one(ledger, a_build())
+    await clock.advance(119)
+    assert (await ledger.reap()).lost == 0
     for _ in range(10):
         await clock.advance(40)
         assert await ledger.renew([run.lease]) == [True]
@@ -125,6 +127,19 @@ async def test_a_doorbell_nobody_answers_is_taken_back_uncounted(ledger: Ledger,
     job = await ledger.show(a_build().key)
     assert job is not None
     assert (job.state, job.attempts, job.losses) == (JobState.WAITING, 0, 0)
+
+
+async def test_a_reaper_takes_back_some_at_a_time_and_says_that_there_is_more(
+    redis: Redis, ledger: Ledger, clock: MovableClock
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(max_in_flight=500))
+    await ledger.enqueue([a_build(1, f"team:t{n}") for n in range(450)])
+    await ledger.claim(BELIEFS)
+    await clock.advance(900)
+
+    reaped = [await ledger.reap() for _ in range(3)]
+
+    assert [(one.returned, one.more) for one in reaped] == [(200, True), (200, True), (50, False)]
 
 
 async def test_a_job_whose_worker_dies_three_times_is_dead(ledger: Ledger, clock: MovableClock) -> None:
