@@ -180,6 +180,33 @@ async def test_closing_a_breaker_returns_what_was_parked(ledger: Ledger) -> None
     assert len(await claim_all(ledger)) == 7
 
 
+async def test_a_breaker_that_is_open_is_not_opened_again(ledger: Ledger, clock: MovableClock) -> None:
+    await ledger.open_breaker(Party("team:a", "default"), "no credits", whole_profile=False)
+    before = await ledger.breakers()
+    await clock.advance(20)
+
+    again = await ledger.open_breaker(Party("team:a", "default"), "still none", whole_profile=False)
+
+    assert again is False
+    assert await ledger.breakers() == before
+
+
+async def test_closing_one_breaker_leaves_parked_what_another_one_holds(ledger: Ledger) -> None:
+    await ledger.open_breaker(Party("team:a", "default"), "no credits")
+    await ledger.open_breaker(Party("team:z", "default"), "refused", whole_profile=True)
+    for root in ("team:a", "team:b"):
+        await ledger.enqueue([a_build(n, root) for n in range(3)])
+        await ledger.claim(BELIEFS)
+
+    assert await ledger.close_breaker("default", None) == 3
+
+    [breaker] = await ledger.breakers()
+    assert (breaker.root, breaker.parked) == ("team:a", 3)
+    assert {job.key: job.state for job in await ledger.jobs(root="team:b")} == {
+        a_build(n, "team:b").key: JobState.WAITING for n in range(3)
+    }
+
+
 async def test_a_reaper_returns_what_a_broken_off_closing_left_parked(ledger: Ledger) -> None:
     run = await begin_one(ledger, a_build())
     await ledger.fail(run.lease, NO_CREDITS)

@@ -208,6 +208,8 @@ async def test_a_retry_backs_off_with_full_jitter_and_at_least_as_long_as_asked(
         await clock.advance(900)
 
     assert len(set(pauses)) > 6
+    assert max(pauses) > 10
+    assert pauses != [min(900, 10 * 2**attempt) for attempt in range(12)]
     [doorbell] = (await ledger.claim(BELIEFS)).doorbells
     run = await ledger.begin(doorbell.lease, worker="w")
     failed = await ledger.fail(
@@ -312,6 +314,16 @@ async def test_a_job_of_a_newer_release_waits_for_its_worker_and_then_is_dead(
     # However often it came by: a day of it would push all else out of the history.
     assert [entry.outcome for entry in await ledger.history()] == [Outcome.DEAD, Outcome.RETRY]
     assert (await ledger.stats()).retried_total == 0
+
+
+async def test_a_rate_limit_at_the_last_attempt_is_not_the_end(redis: Redis, ledger: Ledger) -> None:
+    ledger = still_ledger(redis, LedgerOptions(max_attempts=1))
+    run = await begin_one(ledger, a_build())
+
+    failed = await ledger.fail(run.lease, Failure(FailureKind.THROTTLED, JobError("throttled", "later")))
+
+    assert failed is not None
+    assert failed.state is JobState.WAITING
 
 
 async def test_a_rate_limit_that_says_when_to_come_back_is_no_attempt(
