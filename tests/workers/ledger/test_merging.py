@@ -1,5 +1,6 @@
 """What becomes of an enqueue, by the state its key is in."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -255,11 +256,19 @@ async def test_what_follows_a_run_that_succeeded_starts_with_a_clean_slate(
     assert (job.state, job.attempts, job.losses, job.error) == (JobState.WAITING, 0, 0, None)
 
 
-async def test_a_batch_is_accepted_whole_or_not_at_all(ledger: Ledger) -> None:
+@pytest.mark.parametrize(
+    "bad",
+    [
+        NewJob("nonsense", BELIEFS, "default", "x", "{}"),
+        a_build(2, delay=-1),
+        replace(a_build(2), queue="beliefs|team:a"),
+    ],
+    ids=["key", "delay", "queue"],
+)
+async def test_a_batch_is_accepted_whole_or_not_at_all(ledger: Ledger, bad: NewJob) -> None:
     good = a_build(1)
-    bad = NewJob("nonsense", BELIEFS, "default", "x", "{}")
 
-    with pytest.raises(ResponseError, match="malformed job"):
+    with pytest.raises(ResponseError, match=r"malformed job|queue's name"):
         await ledger.enqueue([good, bad])
 
     assert (await ledger.status(good.key)).state is JobState.UNKNOWN

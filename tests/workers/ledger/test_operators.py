@@ -1,7 +1,7 @@
 """What operators do to jobs, and what they and hosts read of them."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from redis import Redis as SyncRedis
@@ -180,6 +180,65 @@ async def test_an_operators_wish_is_for_one_run_and_the_next_waits_for_the_break
     assert (claimed.doorbells, claimed.parked) == ((), 2)
 
 
+async def test_an_operators_run_of_a_dead_job_is_a_new_series(ledger: Ledger) -> None:
+    await kill(ledger, 1)
+
+    assert await ledger.run_now(a_build(1).key) is JobState.DEAD
+    assert await ledger.dead() == []
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    run = await ledger.begin(doorbell.lease, worker="w")
+
+    assert run is not None
+    assert (run.attempts, doorbell.priority) == (1, Priority.HIGH)
+
+
+async def test_an_operators_run_is_not_put_off_by_the_retry_it_came_before(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    run = await begin_one(ledger, a_build())
+    await ledger.fail(run.lease, Failure(FailureKind.TRANSIENT, JobError("x", "y"), retry_after=5000))
+    await clock.advance(10)
+    await ledger.run_now(run.lease.key)
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    await ledger.begin(doorbell.lease, worker="w")
+
+    failed = await ledger.fail(
+        doorbell.lease, Failure(FailureKind.SHUTDOWN, JobError("shutdown", "stopping"))
+    )
+
+    assert failed is not None
+    assert failed.due_at == START + timedelta(seconds=10)
+
+
+async def test_an_operators_run_is_due_from_when_it_was_asked_for(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    await ledger.enqueue([a_build()])
+    await clock.advance(50)
+    overdue = await ledger.stats()
+    await ledger.run_now(a_build().key)
+
+    assert (overdue.due, overdue.oldest_due_age_s) == (1, 50.0)
+    stats = await ledger.stats()
+    assert (stats.due, stats.oldest_due_age_s) == (1, 0.0)
+
+
+async def test_a_job_dropped_before_it_ran_leaves_no_wish_and_nothing_parked(
+    redis: Redis, ledger: Ledger
+) -> None:
+    await ledger.enqueue([a_build(1), a_build(2, delay=300)])
+    await ledger.open_breaker(Party("team:a", "default"), "no credits")
+    assert (await ledger.claim(BELIEFS)).parked == 1
+    await ledger.run_now(a_build(2).key)
+
+    assert await ledger.drop(a_build(1).key) is JobState.PARKED
+    assert await ledger.drop(a_build(2).key) is JobState.WAITING
+
+    assert await redis.exists(EXPRESS, f"{{tinymemory}}:parked:{BELIEFS}|team:a|default") == 0
+    assert (await ledger.stats()).parked == 0
+    assert await ledger.close_breaker("default", "team:a") == 0
+
+
 async def test_a_retried_dead_letter_has_a_new_series_of_attempts(ledger: Ledger) -> None:
     await kill(ledger, 1)
 
@@ -190,6 +249,29 @@ async def test_a_retried_dead_letter_has_a_new_series_of_attempts(ledger: Ledger
     assert run is not None
     assert (run.attempts, run.envelope) == (1, '{"n":1}')
     assert await ledger.dead() == []
+
+
+async def test_a_retried_dead_letter_is_due_at_once_and_nothing_of_its_death_stays(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    await begin_one(ledger, a_build(1))
+    await clock.advance(120)
+    await ledger.reap()
+    [doorbell] = (await ledger.claim(BELIEFS)).doorbells
+    await ledger.begin(doorbell.lease, worker="w")
+    await ledger.fail(doorbell.lease, BROKEN)
+    [letter] = await ledger.dead()
+    await clock.advance(10)
+
+    await ledger.retry([a_build(1).key])
+
+    job = await ledger.show(a_build(1).key)
+    assert (letter.attempts, letter.losses) == (2, 1)
+    assert job is not None
+    assert (job.state, job.attempts, job.losses, job.error) == (JobState.WAITING, 0, 0, None)
+    assert job.due_at == START + timedelta(seconds=130)
+    stats = await ledger.stats()
+    assert (stats.waiting, stats.due, stats.dead) == (1, 1, 0)
 
 
 async def test_r31_retrying_every_dead_letter_leaves_live_jobs_alone(ledger: Ledger) -> None:
@@ -522,6 +604,30 @@ async def test_a_root_is_active_until_its_nightly_build_is_enqueued(
 
     assert seen.party == still.party == Party("team:a", "default")
     assert await ledger.active() == []
+
+
+async def test_what_follows_a_run_is_no_write_of_a_host(ledger: Ledger, clock: MovableClock) -> None:
+    run = await begin_one(ledger, an_ingest())
+    await clock.advance(10)
+    await ledger.settle(run.lease, Success(follow_ups=(a_build(),)))
+
+    [active] = await ledger.active()
+
+    assert active.last_enqueued_at == START
+
+
+async def test_what_was_served_stays_known_when_a_key_begins_anew(
+    ledger: Ledger, clock: MovableClock
+) -> None:
+    run = await begin_one(ledger, a_build())
+    await ledger.settle(run.lease, Success())
+    await clock.advance(10)
+    await ledger.enqueue([a_build(delay=300)])
+
+    status = await ledger.status(a_build().key)
+
+    assert status.state is JobState.WAITING
+    assert (status.served_through, status.run) == (START, run.lease.task_id)
 
 
 async def test_every_known_root_has_its_turn_to_be_reconciled(ledger: Ledger, clock: MovableClock) -> None:
