@@ -177,13 +177,16 @@ async def test_a_forget_that_removes_no_event_keeps_the_packs(
 
 
 async def test_losing_the_last_event_is_as_if_it_had_never_been_written(
-    direct: CortexServer, event: Event
+    direct: CortexServer, cortex: httpx.AsyncClient, event: Event
 ) -> None:
     body = event("two", idempotency_key="k")
     direct.log.append(event("one"))
     direct.log.append(body)
+    pack = (await cortex.post("/v1/recall", json={"scope": NOTES, "query": ""})).json()["pack_id"]
 
     direct.log.lose_last(NOTES)
 
     assert texts(direct) == ["one"]
+    asked = {"scope": NOTES, "question": "which?", "use_pack_id": pack}
+    assert (await cortex.post("/v1/answer", json=asked)).status_code == 200  # it drops no pack
     assert direct.log.append(body).replayed is False

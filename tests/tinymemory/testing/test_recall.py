@@ -241,6 +241,29 @@ async def test_beliefs_and_facts_come_newest_first_where_a_word_is_in_their_json
     }
 
 
+@pytest.mark.parametrize(
+    ("view", "seen"),
+    [("granular", ["own"]), ("descend", ["below", "own"]), ("holistic", ["below", "own", "above"])],
+)
+async def test_a_view_says_how_far_beliefs_are_read_too(
+    direct: CortexServer, cortex: httpx.AsyncClient, event: Event, view: str, seen: list[str]
+) -> None:
+    node = "app:tinymemory/agent:a"
+    scopes = {
+        "above": "app:tinymemory",
+        "own": node,
+        "below": f"{node}/agent:b",
+        "beside": "app:tinymemory/agent:ab",
+    }
+    for text, scope in scopes.items():
+        direct.log.append(event(text, scope=scope))
+        direct.log.build(scope)
+
+    pack = await recall(cortex, scope=node, view=view, include=["beliefs"], budgets=room(10, beliefs=9))
+
+    assert [belief["claim"]["object"]["value"] for belief in pack["layers"]["beliefs"]] == seen
+
+
 # Answering.
 
 

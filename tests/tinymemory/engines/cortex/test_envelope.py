@@ -29,7 +29,7 @@ from tinymemory.engines.cortex.digest import hex_digest, path_digests
 from tinymemory.engines.cortex.envelope import Envelope, parse_envelope
 from tinymemory.engines.cortex.labels import envelope_labels, joined_envelope, narrowing_labels
 from tinymemory.engines.cortex.layout import Event, lay_out
-from tinymemory.engines.cortex.stored import RawEvent, whole_hit
+from tinymemory.engines.cortex.stored import RawEvent, event_hit, whole_hit
 from tinymemory.items import DocumentBody, LearningKind, Role, StoreItem, ToolCallRef
 from tinymemory.meta import SourceKind, SourceRef
 from tinymemory.redaction import redacted
@@ -494,6 +494,15 @@ def test_a_part_may_have_more_digits_and_unknown_members_are_skipped() -> None:
     assert envelope is not None
     assert (envelope.id, envelope.text) == ("i", "said")
     assert envelope.meta == MemoryMeta()
+
+
+def test_a_learning_without_a_kind_or_a_confidence_still_reads() -> None:
+    # §9 item 47
+    envelope = RawEvent("evt", '{"v":2,"id":"i","kind":"learning","text":"a","meta":{}}', ()).envelope
+
+    assert envelope is not None
+    assert whole_hit([envelope]) == event_hit(envelope)
+    assert event_hit(envelope).confidence == 0.0
 
 
 def test_a_v2_text_with_a_rendered_role_in_front_still_reads() -> None:

@@ -172,6 +172,7 @@ async def test_a_cursor_that_is_none_is_an_invalid_request(engine: CortexEngine,
 @pytest.mark.parametrize(
     ("wanted", "label"),
     [
+        ({"thread_id": "t1", "source_id": "s"}, "tm%3At%3A"),
         ({"thread_id": "t1", "repo": "r"}, "tm%3At%3A"),
         ({"source_id": "s", "agent_id": "a"}, "tm%3As%3A"),
         ({"repo": "r", "workspace": "w"}, "tm%3Ar%3A"),

@@ -550,3 +550,16 @@ async def test_half_a_character_in_an_answer_is_replaced(
 
     async with connect(server.url) as engine:
         assert (await engine.list(ListRequest(filter=MetaFilter(reach=Reach())))).items == []
+
+
+async def test_half_a_character_in_what_the_answer_route_says_is_replaced(
+    server: CortexServer, connect: Connect, surface: Surface
+) -> None:
+    # §9 item 153
+    said = {"answer": "half \ud83d of one"}
+    body = json.dumps({"success": True, "data": said} if surface.is_hosted else said).encode()
+    server.knobs.raw_answers = {f"POST /{surface.answer}": [RawAnswer(body=body)]}
+
+    async with connect(server.url) as engine:
+        await engine.store(FACT)
+        assert (await engine.recall(RecallRequest(question="tide"))).answer == "half \ufffd of one"
