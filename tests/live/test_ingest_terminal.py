@@ -62,3 +62,20 @@ async def test_a_broken_file_is_told_apart_and_the_exit_code_says_so(live: MakeL
     assert "1 failed" in terminal.screen
     assert "6 accepted, 1 failed" in terminal.screen
     assert "broken.pdf" in terminal.screen.replace("\n", "").replace(" ", "")
+
+
+async def test_parked_jobs_are_told_above_the_bars_which_go_on_below(live: MakeLive, notes: Path) -> None:
+    layer = live(probe_interval=1.0, probe_cap=1.0)
+    layer.stub.behave(error="InsufficientCreditsError", message="no credits", health="no credits")
+    layer.programs.start_together(("worker",), ("beat",))
+    with Terminal("ingest", str(notes), "--root", "team:acme", "--wait", env=layer.env) as waiting:
+        waiting.wait_for("parked: 1 of the jobs")
+        layer.stub.behave()
+        code = waiting.end()
+
+    assert code == 0
+    lines = waiting.screen.splitlines()
+    (told,) = [number for number, line in enumerate(lines) if line.startswith("parked: 1 of the jobs")]
+    (jobs,) = [number for number, line in enumerate(lines) if " jobs " in line and "1/1" in line]
+    assert told < jobs
+    assert "6 accepted" in waiting.screen

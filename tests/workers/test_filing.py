@@ -7,6 +7,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,22 @@ def test_an_ingest_that_is_killed_goes_on_where_it_was(
     assert answer["accepted"] + answer["unchanged"] == 600
     assert answer["failed"] == []
     assert report(ingest(many, "--json"))["unchanged"] == 600
+
+
+def test_two_ingests_of_one_folder_at_once_are_one_in_the_end(ingest: Any, tmp_path: Path) -> None:
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(120):
+        (many / f"{number}.md").write_text(f"# {number}\n\nWords of {number}.\n")
+
+    with ThreadPoolExecutor() as threads:
+        both = list(threads.map(ingest, [many, many], ["--json", "--json"]))
+
+    assert [done.returncode for done in both] == [0, 0]
+    for done in both:
+        answer = report(done)
+        assert (answer["accepted"] + answer["unchanged"], answer["outdated"]) == (120, [])
+    assert report(ingest(many, "--json"))["unchanged"] == 120
 
 
 async def test_a_followed_folder_misses_nothing_and_passes_over_what_is_hidden(folder: Path) -> None:
