@@ -484,6 +484,21 @@ async def test_history_and_dead_letters_are_bounded_and_evictions_counted(
     assert await ledger.retry([a_build(12).key]) == [False]
 
 
+async def test_a_job_is_remembered_as_long_as_the_history_knows_its_last_run(
+    redis: Redis, ledger: Ledger
+) -> None:
+    ledger = still_ledger(redis, LedgerOptions(history_limit=2))
+    for n in (1, 1, 2):
+        run = await begin_one(ledger, a_build(n))
+        await ledger.settle(run.lease, Success())
+    remembered = (await ledger.status(a_build(1).key)).state
+    run = await begin_one(ledger, a_build(3))
+    await ledger.settle(run.lease, Success())
+
+    assert remembered is JobState.DONE
+    assert (await ledger.status(a_build(1).key)).state is JobState.UNKNOWN
+
+
 async def test_a_lowered_limit_is_reached_by_pruning(ledger: Ledger, redis: Redis) -> None:
     for n in range(30):
         await kill(ledger, n)
