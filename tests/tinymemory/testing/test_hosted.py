@@ -293,7 +293,13 @@ async def test_an_answer_takes_no_unknown_key_and_no_null_instructions(
 
     refused = await backend.post("/memory/answer", json={**body, **extra})
     plain = await backend.post("/memory/answer", json=body)
-    more = {"question_type": "q", "question_date": "d", "temporal": {}, "filters": {}, "answer_max_tokens": 9}
+    more: dict[str, Any] = {
+        "question_type": "q",
+        "question_date": "d",
+        "temporal": {},
+        "filters": {},
+        "answer_max_tokens": 9,
+    }
     told = await backend.post("/memory/answer", json={**body, **more, "answer_instructions": "briefly"})
 
     assert failure(refused) == (400, "VALIDATION_ERROR")
