@@ -244,6 +244,27 @@ def _envelope_labels(item: Item) -> list[str]:
     return [label for label in lay_out(item).events[0].labels if label.startswith("tm:e:")]
 
 
+async def test_an_item_in_the_scope_of_another_kind_is_ignored(
+    engine: CortexEngine, server: CortexServer
+) -> None:
+    # §9 item 51
+    stray = learning("tide")
+    await engine.store(conversation("the tide itself"))
+    body = {
+        "scope": "app:tinymemory/app:conversations",
+        "content": {"kind": "message", "role": "user", "text": "tide"},
+        "context": {"labels": [_item_label(stray), *_envelope_labels(stray)]},
+    }
+    server.log.append(body)
+
+    assert [hit.text for hit in await all_pages(engine, 5)] == ["user: the tide itself"]
+    fetched = await engine.fetch(FetchRequest(query="tide"))
+    assert [hit.text for hit in fetched.hits] == ["user: the tide itself"]
+    assert await engine.get(GetRequest(ids=(stray.fingerprint(),))) == []
+    assert (await engine.explore(ExploreRequest(facet=Facet.KIND))).total == 1
+    assert (await engine.forget(ForgetTarget.ids([stray.fingerprint()]))).forgotten == 0
+
+
 async def test_a_listing_that_does_not_advance_is_an_engine_error(
     engine: CortexEngine, server: CortexServer
 ) -> None:
