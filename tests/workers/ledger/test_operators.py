@@ -185,6 +185,7 @@ async def test_an_operators_run_of_a_dead_job_is_a_new_series(ledger: Ledger) ->
 
     assert await ledger.run_now(a_build(1).key) is JobState.DEAD
     assert await ledger.dead() == []
+    assert await ledger.retry([a_build(1).key]) == [False]
     [doorbell] = (await ledger.claim(BELIEFS)).doorbells
     run = await ledger.begin(doorbell.lease, worker="w")
 
@@ -271,7 +272,7 @@ async def test_a_retried_dead_letter_is_due_at_once_and_nothing_of_its_death_sta
     assert (job.state, job.attempts, job.losses, job.error) == (JobState.WAITING, 0, 0, None)
     assert job.due_at == START + timedelta(seconds=130)
     stats = await ledger.stats()
-    assert (stats.waiting, stats.due, stats.dead) == (1, 1, 0)
+    assert (stats.waiting, stats.due, stats.dead, stats.oldest_due_age_s) == (1, 1, 0, 0.0)
 
 
 async def test_r31_retrying_every_dead_letter_leaves_live_jobs_alone(ledger: Ledger) -> None:
