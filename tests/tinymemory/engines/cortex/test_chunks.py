@@ -188,6 +188,34 @@ def test_a_trailing_blank_stretch_joins_the_last_unit_and_a_blank_page_the_next(
     assert [piece.pages for piece in pieces_of("one\n\f \n\f\ttwo\n\f\n\f  ", 1000, 0)] == [(1, 1), (3, 3)]
 
 
+@pytest.mark.parametrize(
+    ("body", "pack", "texts"),
+    [
+        ("aa\nbb\n\ncc\ndd\n\nee\n", 16, ["aa\nbb\n\n", "cc\ndd\n\nee\n"]),
+        ("aaaaaa\n\n\nbbbbbb", 12, ["aaaaaa\n\n", "\nbbbbbb"]),
+        ("aaaa\nbbbb\n\ncc", 8, ["aaaa\n", "bbbb\n\n", "cc"]),
+        ("aaaa\n\nbb\ncc\n\n", 10, ["aaaa\n\n", "bb\ncc\n\n"]),
+        ("abcdefghij", 6, ["abcdef", "ghij"]),
+        ('ééé"""', 7, ["ééé", '"""']),
+    ],
+)
+def test_a_unit_that_is_too_long_is_cut_at_blank_lines_then_at_lines_then_anywhere(
+    body: str, pack: int, texts: list[str]
+) -> None:
+    # §9 item 63
+    assert [piece.text for piece in pieces_of(body, 1000, 1000 + pack)] == texts
+
+
+def test_a_piece_has_room_for_the_longest_escape_at_least() -> None:
+    # §9 item 67
+    body = "x" * 12
+
+    assert [piece.text for piece in pieces_of(body, 1000, 1005)] == [body]
+    assert [piece.text for piece in pieces_of(body, 1000, 1006)] == ["x" * 6] * 2
+    assert [piece.text for piece in pieces_of(body, EVENT_CAP - 5)] == [body]
+    assert [piece.text for piece in pieces_of(body, EVENT_CAP - 6)] == ["x" * 6] * 2
+
+
 def test_an_all_blank_text_is_one_unit() -> None:
     # §9 item 66
     assert pieces_of("\f\n \f\u2003", 1000, 0) == [Piece("\f\n \f\u2003", (3, 3), None)]

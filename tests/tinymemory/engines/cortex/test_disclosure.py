@@ -162,6 +162,12 @@ async def test_a_filter_by_such_an_id_finds_what_another_library_stored_unredact
     [hit] = (await engine.list(ListRequest(filter=MetaFilter(thread_id=CHANNEL)))).items
 
     assert (hit.id, hit.text) == ("a" * 40, "said elsewhere")
+    wanted = MetaFilter(thread_id=CHANNEL)
+    assert [hit.id for hit in (await engine.fetch(FetchRequest(query="said", filter=wanted))).hits] == [
+        "a" * 40
+    ]
+    both = ["tm:t:3865328fbc60e581", "tm:t:7d95d228614f638d"]
+    assert all(body["filters"] == {"metadata": {"labels": both}} for body in server.seen.recalls)
 
 
 async def test_an_item_reads_back_with_the_files_name_and_no_folder(engine: CortexEngine) -> None:
