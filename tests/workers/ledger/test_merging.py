@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from workers.ledger import (
@@ -256,29 +254,6 @@ async def test_what_follows_a_run_that_succeeded_starts_with_a_clean_slate(
     assert (run.attempts, run.losses) == (2, 1)
     assert job is not None
     assert (job.state, job.attempts, job.losses, job.error) == (JobState.WAITING, 0, 0, None)
-
-
-async def test_i5_whoever_listens_hears_of_each_queue_with_a_job_that_may_start_now_and_of_no_other(
-    redis: Redis, ledger: Ledger
-) -> None:
-    client: Any = redis  # redis-py leaves **kwargs untyped
-    channel, heard = "{tinymemory}:due", list[str]()
-    await ledger.enqueue([a_build(9)])
-    await ledger.claim(BELIEFS)
-    ear = client.pubsub(ignore_subscribe_messages=True)
-    await ear.subscribe(channel)
-
-    await ledger.enqueue([a_build(1), a_build(2), an_ingest()])
-    await ledger.enqueue([a_build(3, delay=300)])
-    # It is in flight, and runs again when that run ends.
-    await ledger.enqueue([a_build(9)])
-    await client.publish(channel, "no more")
-    while "no more" not in heard:
-        message = await ear.get_message(timeout=10)
-        heard += [message["data"]] if message else []
-    await ear.aclose()
-
-    assert sorted(heard) == ["no more", BELIEFS, INGEST]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 -- KEYS[1]  the prefix of every key
 -- ARGV     keys
 -- Returns  for each: 1, or 0 when there is no such dead letter
+-- Says     the queues of those
 -- Cost     O(log n) a job
 -- include: clock names tally lanes
 local now, reply = clock(), {}
@@ -14,6 +15,7 @@ for i, key in ipairs(ARGV) do
     call("HDEL", name, "attempts", "losses", "ekind", "error", "history", "ended")
     put(job.queue, root .. "|" .. job.profile, id, now)
     move_count(job.queue, job.profile, "dead", "waiting")
+    say_due(job.queue)
   end
 end
 write_tallies()

@@ -2,6 +2,7 @@
 -- KEYS[1]  the prefix of every key
 -- ARGV     key
 -- Returns  the state it was found in, "" when unknown; only waiting, parked and dead ones are touched
+-- Says     its queue
 -- Cost     O(log n) in jobs waiting
 -- include: clock names tally lanes wide breakers
 local key, now = ARGV[1], clock()
@@ -25,5 +26,6 @@ put(job.queue, root .. "|" .. job.profile, id, now)
 place(job.queue, root .. "|" .. job.profile)
 call("ZADD", P .. "express:" .. job.queue, now, key)
 move_count(job.queue, job.profile, nil, "waiting")
+say_due(job.queue)
 write_tallies()
 return state

@@ -2,9 +2,10 @@
 -- KEYS[1]  the prefix of every key
 -- ARGV     lanes to skip, lanes to look at, most jobs
 -- Returns  jobs unparked, where the next call goes on (0: all lanes were looked at)
+-- Says     each queue with one that may start now
 -- Cost     O(log n) a job and a lane
 -- include: clock names tally lanes wide breakers
-local skip, looks, left = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local now, skip, looks, left = clock(), tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local most = left
 for _, lane in ipairs(call("ZRANGE", P .. "parkings", skip, skip + looks - 1)) do
   local queue, root, profile = string.match(lane, "^(.-)|(.-)|(.*)$")
@@ -16,7 +17,9 @@ for _, lane in ipairs(call("ZRANGE", P .. "parkings", skip, skip + looks - 1)) d
       local key = key_of(root, parked[i])
       unpark(queue, root, profile, parked[i])
       call("HSET", P .. "job:" .. key, "state", "waiting")
-      put(queue, root .. "|" .. profile, parked[i], tonumber(parked[i + 1]))
+      local due = tonumber(parked[i + 1])
+      put(queue, root .. "|" .. profile, parked[i], due)
+      if due <= now then say_due(queue) end
       move_count(queue, profile, nil, "waiting")
       left = left - 1
     end

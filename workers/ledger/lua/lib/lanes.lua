@@ -7,6 +7,13 @@
 --                 had the one run in flight that a breaker on trial lets through
 -- A party with waiting jobs is in asleep, ring or capped, so that claim finds it without looking at jobs.
 
+-- On the channel <prefix>due the workers hear, once a script, of a queue with a job that may start now.
+local said = {}
+local function say_due(queue)
+  if not said[queue] then call("PUBLISH", P .. "due", queue) end
+  said[queue] = true
+end
+
 -- A party's earliest job is due then.
 local function set_head(queue, party, due)
   call("ZADD", P .. "heads:" .. queue, due, party)
