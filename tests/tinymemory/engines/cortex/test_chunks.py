@@ -19,11 +19,11 @@ from tinymemory import (
     MetaFilter,
 )
 from tinymemory.engines.cortex import CortexEngine
-from tinymemory.engines.cortex.chunks import Piece, pieces_of
+from tinymemory.engines.cortex.chunks import Piece, overhead_of, pieces_of
 from tinymemory.engines.cortex.envelope import ChunkPart, Envelope
 from tinymemory.engines.cortex.layout import lay_out
 from tinymemory.engines.cortex.sizes import EVENT_CAP, encoded_size
-from tinymemory.engines.cortex.stored import whole_hit
+from tinymemory.engines.cortex.stored import RawEvent, whole_hit
 from tinymemory.items import DocumentBody
 from tinymemory.meta import SourceKind, SourceRef
 from tinymemory.testing import CortexServer
@@ -355,3 +355,13 @@ async def test_a_whole_event_of_the_same_document_wins_over_pieces(
             ]
             assert (await engine.store(guide())).replayed
         assert len((await whole.list(ListRequest(filter=MetaFilter(source_id="guide.md")))).items) == 1
+
+
+def test_the_overhead_of_the_examples_leaves_room_for_a_section() -> None:
+    # §9 item 63
+    ledger = document("Ledger", "x", "books/ledger.txt", "ledger.txt")
+    for item, body, overhead in ((guide(), GUIDE, 1054), (ledger, "no form feed", 1070)):
+        [event, *_] = lay_out(item, target=0).events
+        envelope = RawEvent("evt", event.text, event.labels).envelope
+        assert envelope is not None
+        assert overhead_of(envelope, body) == overhead

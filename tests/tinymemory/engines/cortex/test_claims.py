@@ -83,6 +83,22 @@ async def test_a_limit_that_stays_is_raised_after_three_attempts(
     assert server.seen.count("POST /memory/experience") == 3
 
 
+async def test_the_attempts_of_a_write_are_250_and_then_500_milliseconds_apart(
+    server: CortexServer, connect: Connect
+) -> None:
+    # §9 item 91
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    server.knobs.rate_limit_writes = 2
+    async with connect(server.url, timing=Timing(sleep=sleep)) as engine:
+        await engine.store_with(Learning(text="limited"), WaitFor.ACCEPTED)
+
+    assert slept == [0.25, 0.5]
+
+
 @pytest.mark.parametrize("status", [400, 409])
 async def test_a_write_that_was_applied_and_then_failed_is_found_again_and_not_written_twice(
     engine: CortexEngine, server: CortexServer, status: int

@@ -137,6 +137,8 @@ async def test_pages_of_a_fetch_are_disjoint_and_together_the_whole_ranking(engi
 
     assert found == whole
     assert len({hit.id for hit in found}) == 11
+    assert (await fetch(engine, "tide", limit=11)).next_cursor is None
+    assert (await fetch(engine, "tide", limit=10)).next_cursor == fetch_cursor(10)
 
 
 async def test_a_page_beyond_any_number_is_empty(engine: CortexEngine) -> None:
