@@ -304,6 +304,8 @@ def test_a_claims_parts_are_read_by_name_by_value_or_as_they_are(claim: dict[str
         ({"valid_from": "soon", "updated_at": "2025-01-01T00:00:00Z"}, 0.5, 2025),
         ({"valid_from": "0001-01-01T00:00:00+23:00", "created_at": "2024-01-01T00:00:00Z"}, 0.5, 2024),
         ({"valid_from": 7, "updated_at": "2025-01-01"}, 0.5, None),
+        ({"updated_at": "2025-01-01T00:00:00Z", "valid_from": "2024-01-01T00:00:00Z"}, 0.5, 2024),
+        ({"created_at": "2023-01-01T00:00:00Z", "updated_at": "2025-01-01T00:00:00Z"}, 0.5, 2025),
     ],
 )
 def test_a_beliefs_confidence_and_date(fields: dict[str, Any], confidence: float, year: int | None) -> None:

@@ -17,6 +17,7 @@ from tinymemory import (
     ListRequest,
     MemoryMeta,
     MetaFilter,
+    RecallRequest,
 )
 from tinymemory.engines.cortex import CortexEngine
 from tinymemory.engines.cortex.chunks import Piece, overhead_of, pieces_of
@@ -333,10 +334,12 @@ async def test_a_fetch_hit_of_a_piece_carries_the_items_id_its_own_text_its_page
     async with connect(server.url, chunk_target=0) as engine:
         receipt = await engine.store(guide())
         [hit] = (await engine.fetch(FetchRequest(query="second step"))).hits[:1]
+        [cited, *_] = (await engine.recall(RecallRequest(question="second step"))).citations
 
     assert hit.id == receipt.id
     assert hit.text == "## Deep\nsecond step\n"
     assert hit.meta.tags == ("page:2", "section:Deep")
+    assert (cited.id, cited.snippet, cited.meta) == (hit.id, hit.text, hit.meta)
     assert hit.kind is ItemKind.DOCUMENT
 
 
