@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from workers.ledger import Failure, FailureKind, JobError, JobState, Ledger
+from workers.ledger import Failure, FailureKind, JobError, JobState, Ledger, Party, Success
 from workers.ledger.testing import BELIEFS, INGEST, MovableClock, a_build, an_ingest, begin_one
 
 CHANNEL = "{tinymemory}:due"
@@ -89,4 +89,26 @@ async def test_what_is_unparked_for_later_is_not_heard_of(ledger: Ledger, heard:
     job = await ledger.show(a_build(1).key)
     assert job is not None
     assert job.state is JobState.WAITING
+    assert await heard() == []
+
+
+async def test_i5_what_a_trial_held_back_is_heard_of_when_a_run_passes_it(
+    ledger: Ledger, heard: Heard
+) -> None:
+    await ledger.open_breaker(Party("team:a", "default"), "refused", whole_profile=True)
+    await ledger.close_breaker("default", None)
+    await ledger.enqueue([a_build(n, root) for n in (1, 2) for root in ("team:a", "team:b")])
+    leases = [doorbell.lease for doorbell in (await ledger.claim(BELIEFS)).doorbells]
+    await ledger.claim(BELIEFS)
+    for lease in leases:
+        await ledger.begin(lease, worker="w")
+    await heard()
+
+    await ledger.settle(leases[0], Success())
+    passed = await heard()
+    await ledger.settle(leases[1], Success())
+
+    assert len(leases) == 2
+    assert passed == [BELIEFS]
+    # Whoever ends a run claims the next one itself.
     assert await heard() == []

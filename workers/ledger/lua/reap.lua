@@ -2,6 +2,7 @@
 -- KEYS[1]  the prefix of every key
 -- ARGV     most losses, longest wait since first (ms), history limit, dead limit, most jobs a call
 -- Returns  returned to waiting, lost, dead of those, 1 when the bound was reached
+-- Says     each queue with a job that a trial held back, when that is forgotten
 -- Cost     O(k log n) for k expired, and a look at each queue; when a profile's trial is forgotten, at each
 --          job in flight
 -- include: clock names tally lanes wide records breakers flight

@@ -4,6 +4,7 @@
 --          history limit, longest pause between probes (ms), then follow-ups as `enqueue` has them
 -- Returns  nil when the token is stale, and then nothing is written; else "done", 0 or "waiting", due
 --          (ms), then for each follow-up: "new" | "merged" | "rerun", due (ms)
+-- Says     each queue with a job that a breaker's trial held back, when the run passes it
 -- Cost     O(log n) in jobs waiting, for each follow-up again; when a profile's trial is passed, a look at
 --          each job in flight
 -- include: clock names tally lanes wide records breakers flight accept

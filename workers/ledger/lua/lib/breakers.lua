@@ -47,12 +47,12 @@ local function end_trial(id)
   if call("ZREM", P .. "trials", id) == 0 then return end
   call("DEL", P .. "breaker:" .. id)
   local root = string.match(id, "^(.-)|")
-  if root ~= "*" then return release(root) end
+  if root ~= "*" then return release(root, true) end
   for _, queue in ipairs(call("SMEMBERS", P .. "queues")) do
     for _, state in ipairs({ "queued", "running" }) do
       for _, key in ipairs(call("ZRANGE", P .. state .. ":" .. queue, 0, -1)) do
         root = split(key)
-        release(root)
+        release(root, true)
       end
     end
   end

@@ -59,14 +59,16 @@ local function take(queue, party, id)
   place(queue, party)
 end
 
--- What was held back for the jobs its root has in flight may be claimed again.
-local function release(root)
+-- What was held back for the jobs its root has in flight may be claimed again; `aloud` when whoever
+-- is free should hear of it.
+local function release(root, aloud)
   local capped = call("SMEMBERS", P .. "capped:" .. root)
   if #capped == 0 then return end
   call("DEL", P .. "capped:" .. root)
   for _, lane in ipairs(capped) do
     local queue, profile = string.match(lane, "^(.-)|(.*)$")
     place(queue, root .. "|" .. profile)
+    if aloud then say_due(queue) end
   end
 end
 
