@@ -159,6 +159,8 @@ def test_a_journal_whose_disk_is_full_is_named_and_nothing_is_lost(
     assert str(journal) in done.stderr
     assert "the same command goes on" in done.stderr
     assert bool(kept) == handed_over
+    if handed_over:
+        assert [f"{{tinymemory}}:job:{key}" for key in report(done)["jobs"]] == kept
     assert again["accepted"] + again["unchanged"] == 5
     assert again["failed"] == []
     assert report(ingest(folder, "--json"))["unchanged"] == 5

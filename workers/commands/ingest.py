@@ -17,7 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from tinymemory.errors import ConfigError, InvalidRequestError
+from tinymemory.errors import ConfigError, InvalidRequestError, TinyMemoryError
 from tinymemory.exit import ExitCode
 from tinymemory.layout import BrainSource
 from tinymemory.namespace import Namespace
@@ -88,21 +88,29 @@ def ingest(
         ):
             filing = Filing(converters, jobs, options, on_filed=shown.filed)
             with shown.progress:
-                await _send(filing, paths, name, shown)
+                try:
+                    await _send(filing, paths, name, shown)
+                except TinyMemoryError as error:
+                    if not filing.handles:
+                        raise
+                    return filing, [], error  # part of it is on its way, and is told of first
                 bad = await _wait(filing, shown) if wait and not dry_run else []
                 if not dry_run:
                     await filing.replace(_REPLACE_SECONDS)
                 if followed:
                     await _follow(filing, followed, shown)
-            return filing, bad
+            return filing, bad, None
 
     try:
-        filing, bad = asyncio.run(run())
+        filing, bad, stopped = asyncio.run(run())
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on where it was", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     _report(shown, filing, bad, as_json)
-    if shown.failed or bad:
+    if stopped is not None:
+        typer.secho(f"error: {stopped}", fg="red", err=True)
+        typer.echo("what was accepted stays so; the same command sends the rest", err=True)
+    if stopped or shown.failed or bad:
         raise typer.Exit(ExitCode.FAILED)
     if filing.unasked and not filing.handles:
         raise typer.Exit(ExitCode.UNREACHABLE)
