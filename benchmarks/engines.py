@@ -2,8 +2,8 @@
 
     python benchmarks/engines.py [--turns 10000] [--calls 200] [--recall-delay 0.05]
 
-The server is a loopback one in a process of its own.  Recalls are held for `--recall-delay` seconds,
-as a server that has the question embedded would hold them, so that reading at once differs from reading in turn.
+The server is a loopback one in a process of its own.  Recalls are held for `--recall-delay` seconds, as
+a server that has the question embedded would hold them: reading at once differs from reading in turn.
 Exits 1 when a target is missed.  On a busy machine requests queue for the processor, and what is compared
 is the machine: the load beside the versions says whether to believe the times.
 """
