@@ -77,6 +77,20 @@ async def test_i5_what_a_breaker_held_is_heard_of_when_it_closes(
     assert doorbell.root == "team:a"
 
 
+async def test_i5_what_a_lost_worker_left_is_heard_of(
+    ledger: Ledger, heard: Heard, clock: MovableClock
+) -> None:
+    await begin_one(ledger, a_build(1))
+    await ledger.enqueue([an_ingest()])
+    await ledger.claim(INGEST)
+    await heard()
+
+    await clock.advance(3600)
+    await ledger.reap()
+
+    assert await heard() == [BELIEFS, INGEST]
+
+
 async def test_what_is_unparked_for_later_is_not_heard_of(ledger: Ledger, heard: Heard) -> None:
     run = await begin_one(ledger, a_build(1))
     await ledger.enqueue([a_build(1, delay=300)])

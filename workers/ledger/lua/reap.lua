@@ -2,13 +2,17 @@
 -- KEYS[1]  the prefix of every key
 -- ARGV     most losses, longest wait since first (ms), history limit, dead limit, most jobs a call
 -- Returns  returned to waiting, lost, dead of those, 1 when the bound was reached
--- Says     each queue with a job that a trial held back, when that is forgotten
+-- Says     each queue with one that may start now, or that a trial held back when that is forgotten
 -- Cost     O(k log n) for k expired, and a look at each queue; when a profile's trial is forgotten, at each
 --          job in flight
 -- include: clock names tally lanes wide records breakers flight
 local now, max_losses, max_wait = clock(), tonumber(ARGV[1]), tonumber(ARGV[2])
 local limits = { max_wait = max_wait, history = tonumber(ARGV[3]), dead = tonumber(ARGV[4]) }
 local left, returned, lost, dead = tonumber(ARGV[5]), 0, 0, 0
+
+local function return_to(queue, key, root, id, job, series, changes)
+  if go_back(key, root, id, job, "waiting", series, changes, now) <= now then say_due(queue) end
+end
 
 local function lose(key, root, id, job)
   local losses = (tonumber(job.losses) or 0) + 1
@@ -23,8 +27,8 @@ local function lose(key, root, id, job)
   end
   local entry = entry_of(key, scope_of(root, id, job), job, "lost", now, { error = { kind = "lost", message = message } })
   chronicle(entry, limits.history)
-  go_back(key, root, id, job, "waiting", next_series(job, false, max_wait),
-    { losses = losses, ekind = "lost", error = message }, now)
+  return_to(job.queue, key, root, id, job, next_series(job, false, max_wait),
+    { losses = losses, ekind = "lost", error = message })
 end
 
 for _, queue in ipairs(call("SMEMBERS", P .. "queues")) do
@@ -36,7 +40,7 @@ for _, queue in ipairs(call("SMEMBERS", P .. "queues")) do
       if state == "running" then
         lose(key, root, id, job)
       else
-        go_back(key, root, id, job, "waiting", next_series(job, true, max_wait), {}, now)
+        return_to(queue, key, root, id, job, next_series(job, true, max_wait), {})
         returned = returned + 1
       end
     end
