@@ -55,6 +55,8 @@ class SafeScheduler(RedBeatScheduler):
     def tick(self, *_: Any, **__: Any) -> float:
         """Ask for what is due; the seconds until there may be more.  Never raises for Redis's sake."""
         try:
+            # RedBeat keeps times, of which another machine's beat, or a clock put right, must make sense.
+            self.app.go_by(self._vitals.now())
             leads = self._leads()
             self._vitals.beat_ticked(leads=leads)
             if not leads:

@@ -51,6 +51,7 @@ class Pulse(bootsteps.StartStopStep):
     def start(self, parent: Any) -> None:
         """Begin; also after each reconnection."""
         self._idle_pulses = 0
+        self._look_at_the_clock(parent.app)  # before the first message is looked at
         self._entry = parent.timer.call_repeatedly(PULSE_SECONDS, self._beat, (parent,))
         parent.timer.call_after(0.0, self._beat, (parent,))
 
@@ -68,7 +69,14 @@ class Pulse(bootsteps.StartStopStep):
             log.debug("ledger_unreachable", extra={"error": type(error).__name__})
         self._client.close()
 
+    def _look_at_the_clock(self, app: Any) -> None:
+        try:
+            app.go_by(self._vitals.now())
+        except RedisError as error:
+            log.warning("ledger_unreachable", extra={"error": type(error).__name__})
+
     def _beat(self, consumer: Any) -> None:
+        self._look_at_the_clock(consumer.app)
         queues = tuple(sorted(queue.name for queue in consumer.task_consumer.queues))
         self._idle_pulses = self._idle_pulses + 1 if self._takes_nothing(consumer, queues) else 0
         stuck = self._idle_pulses >= STUCK_PULSES

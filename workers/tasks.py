@@ -4,10 +4,12 @@
 # pyright: reportUntypedFunctionDecorator=false, reportOptionalSubscript=false, reportOptionalMemberAccess=false
 # Celery and Kombu ship no types; what is taken from them is narrowed where it leaves this module.
 
-from typing import Any
+from typing import Any, Literal
 
 from celery import Celery, Task
 from celery.exceptions import Ignore, Retry
+from celery.worker.request import Request
+from celery.worker.state import revoked
 
 from tinymemory.errors import TinyMemoryError
 from workers.ledger import JobKey, Lease
@@ -17,6 +19,17 @@ from workers.runtime import RuntimeHolder
 
 class JobDeadError(TinyMemoryError):
     """The job was given up; its dead letter says what it was."""
+
+
+class Periodic(Request):
+    """A beat's message; by the clock of the app, it comes too late or does not."""
+
+    def maybe_expire(self) -> Literal[True] | None:
+        """True, and it is not run, when it came too late."""
+        if self.expires is None or self._app.now() <= self.expires:
+            return None
+        revoked.add(self.id)
+        return True
 
 
 def register_tasks(app: Celery, runtimes: RuntimeHolder) -> None:
@@ -36,23 +49,25 @@ def register_tasks(app: Celery, runtimes: RuntimeHolder) -> None:
     def ingest_brain(self: Any, key: str, token: int) -> str:
         return told(runtime(self).answer(Lease(JobKey(key), token), queue_of(self)))
 
-    @app.task(name="tinymemory.sweep", bind=True)
+    periodic: dict[str, Any] = {"bind": True, "Request": Periodic}
+
+    @app.task(name="tinymemory.sweep", **periodic)
     def sweep(self: Any) -> dict[str, Any]:
         return runtime(self).call(runtime(self).round.sweep).model_dump()
 
-    @app.task(name="tinymemory.reap", bind=True)
+    @app.task(name="tinymemory.reap", **periodic)
     def reap(self: Any) -> int:
         return runtime(self).call(runtime(self).round.reap)
 
-    @app.task(name="tinymemory.probe", bind=True)
+    @app.task(name="tinymemory.probe", **periodic)
     def probe(self: Any) -> int:
         return runtime(self).call(runtime(self).round.probe)
 
-    @app.task(name="tinymemory.full_build", bind=True)
+    @app.task(name="tinymemory.full_build", **periodic)
     def full_build(self: Any) -> int:
         return runtime(self).call(runtime(self).round.full_build)
 
-    @app.task(name="tinymemory.prune", bind=True)
+    @app.task(name="tinymemory.prune", **periodic)
     def prune(self: Any) -> int:
         return runtime(self).call(runtime(self).round.prune)
 

@@ -65,7 +65,7 @@ class Vitals:
 
     def all(self) -> list[Vital]:
         """Everyone heard of within a day, by kind and name."""
-        now = self._now()
+        now = self.now()
         found: Any = self._client.hgetall(self._key)
         said = [json.loads(text) for text in found.values()]
         vitals = [
@@ -78,9 +78,10 @@ class Vitals:
     def _say(self, kind: str, name: str, **fields: Any) -> None:
         said = asdict(Vital(kind, name, socket.gethostname(), os.getpid(), 0.0, **fields))
         del said["age_s"]
-        self._client.hset(self._key, f"{kind} {name}", json.dumps({**said, "at": self._now()}))
+        self._client.hset(self._key, f"{kind} {name}", json.dumps({**said, "at": self.now()}))
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Redis's time, as Unix time."""
         seconds, microseconds = self._client.time()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
         return seconds + microseconds / 1e6
 

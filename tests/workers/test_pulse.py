@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 
 from tinymemory.errors import EngineError, NotFoundError
+from workers.app import JobsApp
 from workers.connection import sync_redis
 from workers.health import ensure_well
 from workers.pulse import STUCK_PULSES, Pulse
@@ -45,6 +46,7 @@ def already_connected(**_: object) -> None:
 
 def consumer_with(depth: int) -> Any:
     return SimpleNamespace(
+        app=JobsApp("test", set_as_current=False),
         hostname="w@here",
         task_consumer=SimpleNamespace(queues=[SimpleNamespace(name="tinymemory.ingest")]),
         connection=SimpleNamespace(

@@ -1,0 +1,37 @@
+"""Machines whose clocks are hours off: Redis's is the one that everybody goes by."""
+
+from collections.abc import Callable
+
+from harness import SUPPORT, Live, build, until
+from programs import Program
+
+from workers.ledger import JobState
+
+MakeLive = Callable[..., Live]
+
+_HOUR = 3600
+
+
+async def test_i10_no_sweep_is_late_for_the_clocks_of_the_worker_and_of_two_beats(live: MakeLive) -> None:
+    layer = live()
+    _start(layer, "worker", off_by=2 * _HOUR)
+    ahead = _start(layer, "beat", off_by=24 * _HOUR)
+    first = await layer.one(build("team:i10/agent:a"), root="team:i10", delay=0.5)
+    await layer.wait_over(first.key)
+
+    # What the one has written down of its sweeps, the next one goes by.
+    ahead.kill()
+    _start(layer, "beat", off_by=-2 * _HOUR)
+    await until(lambda: any(vital.leads and vital.pid != ahead.pid for vital in layer.vitals()))
+    second = await layer.one(build("team:i10/agent:b"), root="team:i10", delay=0.5)
+    statuses = await layer.wait_over(first.key, second.key, seconds=15.0)
+
+    assert {status.state for status in statuses} == {JobState.DONE}
+    for key in (first.key, second.key):
+        (run,) = await layer.history(key)
+        assert run.lag_s <= layer.settings.sweep_interval + 2.0
+
+
+def _start(layer: Live, command: str, *, off_by: int) -> Program:
+    path = f"{SUPPORT / 'other_clock'}:{SUPPORT}"
+    return layer.programs.start(command, PYTHONPATH=path, CLOCK_OFF_BY=str(off_by))
