@@ -19,7 +19,7 @@ from tinymemory.query import ConsolidateRequest
 from workers.doorbell import Bell
 from workers.engines import EngineCache
 from workers.intake import Intake
-from workers.ledger import JobState, Ledger, NewJob, Party, Probe
+from workers.ledger import Claimed, Doorbell, JobState, Ledger, NewJob, Party, Probe
 from workers.redaction import Redactor
 from workers.routing import job_queues
 from workers.settings import DEFAULT_PROFILE, WorkerSettings
@@ -46,7 +46,7 @@ class SweepReport(BaseModel):
 
     claimed: int = 0
     published: int = 0
-    """Doorbells rung; what was claimed and could not be published went back."""
+    """Doorbells rung, those again that nobody answered; what could not be published went back."""
     folded: int = 0
     reaped: int = 0
     """Jobs taken back from whoever fell silent."""
@@ -89,19 +89,17 @@ class Round:
         claimed = published = folded = 0
         broker_answers = True
         for queue in await self._queues():
-            room = await self._room(queue)
-            if room is None:
+            waiting = await asyncio.to_thread(self._bell.depth, queue)
+            if waiting is None:
                 broker_answers = False
                 break
-            if room == 0:
-                continue
-            found = await self._ledger.claim(queue, room)
-            unrung = await asyncio.to_thread(self._bell.ring, found.doorbells)
+            found, doorbells = await self._to_ring(queue, waiting)
+            unrung = await asyncio.to_thread(self._bell.ring, doorbells)
             if unrung:
                 await self._ledger.give_back(unrung)
                 broker_answers = False
             claimed += len(found.doorbells)
-            published += len(found.doorbells) - len(unrung)
+            published += len(doorbells) - len(unrung)
             folded += found.folded
         if not broker_answers:
             errors.append("the broker does not answer: what is due stays in the ledger")
@@ -152,14 +150,20 @@ class Round:
 
     # -- the steps
 
-    async def _room(self, queue: str) -> int | None:
-        """How many doorbells the queue may still take; None when the broker does not say.
+    async def _to_ring(self, queue: str, waiting: int) -> tuple[Claimed, tuple[Doorbell, ...]]:
+        """What is claimed now, and all there is to ring for in a queue in which `waiting` doorbells wait.
 
-        The ledger alone does not know: while no worker takes them, doorbells grow stale in the broker
-        and their jobs return, to be rung for again.
+        The ledger alone does not know how many: while no worker takes them, doorbells grow stale in the
+        broker and their jobs return, to be rung for again.  And where none is left while jobs are claimed
+        and not begun, the doorbells were lost, with their broker or with a worker that had just taken
+        them; the room that their jobs take up would be missed by everybody's.
         """
-        waiting = await asyncio.to_thread(self._bell.depth, queue)
-        return None if waiting is None else max(0, self._settings.max_in_flight - waiting)
+        lost: tuple[Doorbell, ...] = ()
+        if waiting == 0:
+            lost = await self._ledger.unanswered(queue, self._settings.sweep_interval)
+        room = max(0, self._settings.max_in_flight - waiting)
+        found = await self._ledger.claim(queue, room)
+        return found, (*lost, *found.doorbells)
 
     async def _queues(self) -> list[str]:
         known = await self._ledger.queues()

@@ -49,6 +49,24 @@ async def test_i1_a_doorbell_that_is_lost_rings_again_when_its_lease_ends(live: 
     assert [(run.outcome, run.attempts) for run in runs] == [(Outcome.DONE, 1)]
 
 
+async def test_i5_doorbells_lost_with_their_broker_hold_up_nobody_until_their_leases_end(
+    live: MakeLive, own_redis: RedisServer
+) -> None:
+    # As many as may be claimed: nothing else of the queue can be before these are begun.
+    broker = own_redis.url.replace("/0", "/7")
+    layer = live(broker_url=broker, max_in_flight=4, doorbell_lease=600.0)
+    keys = [(await layer.one(ingest(f"lost {n}"), root=f"team:lost{n}")).key for n in range(6)]
+    assert (await layer.sweep()).published == 4
+    with sync_redis(broker) as client:
+        client.flushdb()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+    layer.programs.start_together(("worker",), ("beat",))
+    other = (await layer.one(ingest("other"), root="team:other")).key
+    statuses = await layer.wait_over(*keys, other, seconds=15.0)
+
+    assert {status.state for status in statuses} == {JobState.DONE}
+    assert [run.attempts for key in keys for run in await layer.history(key)] == [1] * 6
+
+
 async def test_i1_jobs_outlive_sigkill_of_redis_in_the_middle_of_their_runs(
     live: MakeLive, own_redis: RedisServer
 ) -> None:

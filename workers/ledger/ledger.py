@@ -9,7 +9,7 @@ from redis.exceptions import NoScriptError
 
 from tinymemory.errors import ConfigError
 from workers.ledger import keeping, readings
-from workers.ledger.jobs import Claimed, Enqueued, JobState, Lease, NewJob, Run
+from workers.ledger.jobs import Claimed, Doorbell, Enqueued, JobState, Lease, NewJob, Run
 from workers.ledger.options import LedgerOptions
 from workers.ledger.outcomes import Failed, Failure, Reaped, Settled, Success
 from workers.ledger.readings import Plan
@@ -94,6 +94,10 @@ class Ledger:
         claimed one last, when nothing is due; its own doorbell finds it begun.
         """
         return await self.run(self.calls.claim_and_begin(queue, worker=worker))
+
+    async def unanswered(self, queue: str, seconds: float) -> tuple[Doorbell, ...]:
+        """Doorbells of jobs claimed for so long and not begun; they may be rung again at any time."""
+        return await self.run(self.calls.unanswered(queue, seconds))
 
     async def give_back(self, leases: Sequence[Lease]) -> int:
         """Return claimed jobs whose doorbell could not be published; how many were still ours."""

@@ -66,6 +66,10 @@ class Transitions:
         args = (*self._claim_args(queue, 1, 1), worker, _ms(o.lease), self._max_wait, o.max_in_flight // 2)
         return self.call("claim", args, lambda reply: (_run(reply[2]), _claimed(queue, reply)))
 
+    def unanswered(self, queue: str, seconds: float) -> Call[tuple[Doorbell, ...]]:
+        """See `Ledger.unanswered`."""
+        return self.call("unanswered", (queue, _ms(seconds)), lambda reply: _doorbells(queue, reply))
+
     def _claim_args(self, queue: str, wanted: int, not_begun: int) -> tuple[Arg, ...]:
         o = self.options
         return (queue, wanted, not_begun, o.root_concurrency, _ms(o.doorbell_lease), o.history_limit)
@@ -211,13 +215,17 @@ def _enqueued(jobs: Sequence[NewJob], reply: list[Any]) -> list[Enqueued]:
 
 
 def _claimed(queue: str, reply: list[Any]) -> Claimed:
+    return Claimed(_doorbells(queue, reply[3:]), folded=reply[0], parked=reply[1])
+
+
+def _doorbells(queue: str, reply: list[Any]) -> tuple[Doorbell, ...]:
     doorbells: list[Doorbell] = []
-    for key, token, priority, profile, scope in rows(reply[3:], 5):
+    for key, token, priority, profile, scope in rows(reply, 5):
         lease = Lease(JobKey(key), int(token))
         doorbells.append(
             Doorbell(lease, type_of(key), queue, Priority(priority), root_of(key), profile, scope)
         )
-    return Claimed(tuple(doorbells), folded=reply[0], parked=reply[1])
+    return tuple(doorbells)
 
 
 def _run(reply: list[Any] | None) -> Run | None:
