@@ -1,18 +1,21 @@
 """One request for all who ask the same at the same moment, as the sections of one recall do."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Hashable
 from contextvars import copy_context
 from dataclasses import dataclass
+from itertools import count
 from typing import Generic, TypeVar
 
 R = TypeVar("R")
 
 
+_moments = count()
+
+
 def now() -> int:
-    """A moment of this process, to tell what came before what."""
-    return time.monotonic_ns()
+    """A moment of this process, to tell what came before what; no two are the same."""
+    return next(_moments)
 
 
 @dataclass(slots=True)
@@ -70,14 +73,14 @@ class Shared(Generic[R]):
                 self._forget(place, flight)
 
         flight = _Flight(asyncio.create_task(fly()))
+        # Looked at, also when everybody who waited was cancelled just then: asyncio would tell the log.
+        flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return flight
 
     async def _abandon(self, place: Hashable, flight: _Flight[R]) -> None:
         self._forget(place, flight)  # at once: nobody may join what is being cancelled
         flight.task.cancel()
         await asyncio.wait([flight.task])
-        if not flight.task.cancelled():
-            flight.task.exception()  # looked at, so that nobody is told it never was
 
     def _forget(self, place: Hashable, flight: _Flight[R]) -> None:
         if self._flights.get(place) is flight:

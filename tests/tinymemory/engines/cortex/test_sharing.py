@@ -1,6 +1,7 @@
 """Reads that ask the same at the same moment share one request, and no read misses an earlier write."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -129,6 +130,23 @@ async def test_an_error_reaches_everybody_who_shares_it(shared: Shared[int], lin
     )
 
     assert outcomes == [line.error] * 3
+
+
+async def test_an_error_that_nobody_waits_for_any_more_is_none_in_the_log(
+    shared: Shared[int], line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    caller = asyncio.create_task(shared.read("scope", line.request))
+    await left(line)
+    line.error = UnavailableError("down")
+    line.answered.set()
+    await asyncio.sleep(0)  # the request has failed, and the caller is still to hear of it
+
+    caller.cancel()
+    await asyncio.wait([caller])
+    gc.collect()
+
+    assert caller.cancelled()
+    assert not caplog.records
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_request_to_the_others(
