@@ -54,9 +54,29 @@ Connect = Callable[..., CortexEngine]
 Json = dict[str, Any]
 TOKEN = "SKLIVE0123456789"
 DAY = date(2026, 1, 2)
-HASTY = Timing(
-    backoff=0.0, poll_gap=0.001, poll_gap_cap=0.001, visibility_budget=0.0, settle_budget=0.01, pause_cap=0.0
-)
+
+
+def hasty() -> Timing:
+    """No real second passes: how often a call asks depends on the answers alone."""
+    slept = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal slept
+        slept += seconds
+        await asyncio.sleep(0)
+
+    return Timing(
+        backoff=0.0,
+        poll_gap=1.0,
+        poll_gap_cap=1.0,
+        visibility_budget=0.0,
+        settle_budget=5.0,
+        pause_cap=0.0,
+        clock=lambda: slept,
+        sleep=sleep,
+    )
+
+
 ENDLESS = 60
 """After so many requests of one call its answers are valid, so that the call comes to its end."""
 
@@ -312,7 +332,7 @@ async def test_each_call_reads_what_a_sound_server_answers(
             value["items"][0]["context"]["labels"] += labels
         return httpx.Response(200, json={"success": True, "data": value} if surface.is_hosted else value)
 
-    async with connect("https://h", TOKEN, timing=HASTY, http=httpx.MockTransport(answer)) as engine:
+    async with connect("https://h", TOKEN, timing=hasty(), http=httpx.MockTransport(answer)) as engine:
         found: Any = await CALLS[name](engine)
 
     match name:
@@ -371,7 +391,7 @@ def test_no_malformed_answer_on_any_route_raises_anything_but_a_library_error(
         return httpx.Response(200, json={"success": True, "data": value} if surface.is_hosted else value)
 
     async def one_call() -> None:
-        async with connect("https://h", TOKEN, timing=HASTY, http=httpx.MockTransport(answer)) as engine:
+        async with connect("https://h", TOKEN, timing=hasty(), http=httpx.MockTransport(answer)) as engine:
             try:
                 await CALLS[name](engine)
             except TinyMemoryError as error:
@@ -497,7 +517,7 @@ async def test_each_answer_with_anything_at_its_top_is_a_result_or_a_library_err
         *({"success": True, "data": value} for value in spoilt),
         *each_spoilt({"success": True, "data": {}}),
     ]
-    async with connect("https://h", TOKEN, timing=HASTY, http=httpx.MockTransport(answer)) as engine:
+    async with connect("https://h", TOKEN, timing=hasty(), http=httpx.MockTransport(answer)) as engine:
         for value in wrapped if surface.is_hosted else spoilt:
             current[0] = value
             engine._transport.actor.doubt()  # pyright: ignore[reportPrivateUsage]  # so that it is asked anew
@@ -527,7 +547,7 @@ async def test_every_ready_made_answer_on_every_route_is_survived(
 ) -> None:
     # §9 item 153
     prefix = "/memory" if surface.is_hosted else "/v1"
-    async with connect(server.url, timing=HASTY) as engine:
+    async with connect(server.url, timing=hasty()) as engine:
         for call in CALLS.values():
             server.knobs.raw_answers = {f"{method} {prefix}": [kind] * 99 for method in ("GET", "POST")}
             try:
