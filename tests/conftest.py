@@ -9,6 +9,11 @@ from redis.asyncio import Redis
 
 from workers.testing import RedisServer
 
+# Readline, where it is loaded, hands these down to the processes of xdist: commands would take them for
+# the width that a person asks for.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 PROCESSES = ("live", "chaos", "browser", "workers/cortex")
 """Folders whose tests run worker processes and wait for them."""
 

@@ -245,7 +245,7 @@ def _report(shown: _Shown, filing: Any, bad: list[Any], as_json: bool) -> None:
     if shown.failed:
         out.print(table(shown.failed, _FAILED, width=out.width))
     for key, state in bad:
-        out.print(f"{key} is {state.value}: see tinymemory jobs show {key}", markup=False)
+        typer.echo(f"{key} is {state.value}: see tinymemory jobs show {key}")
     summary = ", ".join(f"{count} {state}" for state, count in sorted(shown.counts.items()))
     typer.echo(summary or "no files", err=True)
     if outdated:
