@@ -7,6 +7,7 @@ therefore not one instant of the ledger.
 import json
 from collections import Counter
 from collections.abc import Generator, Sequence
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from workers.ledger.jobs import OWED, JobKey, JobState
@@ -32,6 +33,7 @@ Plan = Generator[Call[Any], Any, T]
 
 PAGE = 500
 _PROFILE_WIDE = "*"
+_COUNTED = frozenset(field.name for field in fields(LaneStats))
 
 
 def queues(calls: Transitions) -> Plan[list[str]]:
@@ -112,15 +114,17 @@ def lanes(calls: Transitions) -> Plan[list[LaneStats]]:
     for flat, suffix in ((counts, ""), (totals, "_total")):
         for field, value in rows(flat, 2):
             name, queue, profile = field.split("|", 2)
-            found.setdefault((queue, profile), {})[name + suffix] = int(value)
-    for fields in found.values():
+            # A newer release may count more than this one knows of.
+            if name + suffix in _COUNTED:
+                found.setdefault((queue, profile), {})[name + suffix] = int(value)
+    for lane in found.values():
         # Counted once each: a script adds one number for an enqueue, not two.
-        fields["enqueued_total"] = sum(fields.get(f"{how}_total", 0) for how in ("new", "rerun", "merged"))
+        lane["enqueued_total"] = sum(lane.get(f"{how}_total", 0) for how in ("new", "rerun", "merged"))
     for queue in names:
         overdue = yield from _overdue(calls, queue)
         for profile, (due, age) in overdue.items():
             found.setdefault((queue, profile), {}).update(due=due, oldest_due_age_s=age)
-    return [LaneStats(queue, profile, **fields) for (queue, profile), fields in sorted(found.items())]
+    return [LaneStats(queue, profile, **lane) for (queue, profile), lane in sorted(found.items())]
 
 
 def stats(calls: Transitions) -> Plan[StatsView]:

@@ -529,6 +529,13 @@ async def test_stats_count_the_whole_ledger(ledger: Ledger, clock: MovableClock)
     assert (root.root, root.waiting, root.due, root.in_flight) == ("team:a", 5, 3, 4)
 
 
+async def test_totals_of_a_newer_release_are_no_concern_of_this_one(redis: Redis, ledger: Ledger) -> None:
+    await ledger.enqueue([a_build(1)])
+    await redis.hincrby("{tinymemory}:totals", f"sung|{BELIEFS}|default", 3)
+
+    assert (await ledger.stats()).waiting == 1
+
+
 async def test_every_total_counts_what_it_is_named_for(ledger: Ledger, clock: MovableClock) -> None:
     merged, failing = a_build(1), a_build(2)
     await ledger.enqueue([merged, merged])

@@ -10,7 +10,7 @@ local key, token, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local root, id = split(key)
 local job = root and read_job(key) or {}
 -- The state too, not the token alone: a doorbell that rings twice brings the same token.
-if job.state ~= "queued" or job.token ~= token then return false end
+if job.state ~= "queued" or job.token ~= token or is_broken(job) then return false end
 local run = start_queued(key, root, id, job, clock(), lease, ARGV[4], tonumber(ARGV[5]))
 write_tallies()
 return run

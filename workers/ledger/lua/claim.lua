@@ -8,7 +8,7 @@
 --          "high" | "normal", profile, scope
 -- Cost     O(k log n) for k claimed, folded and parked, however many wait, and a look at the first 1,000 runs
 --          that operators asked for
--- include: clock names tally lanes wide records breakers flight start
+-- include: clock names tally lanes wide records breakers flight start restore
 local queue, now, lease, history_limit = ARGV[1], clock(), tonumber(ARGV[5]), tonumber(ARGV[6])
 local root_cap, worker, run_lease = tonumber(ARGV[4]), ARGV[7], tonumber(ARGV[8])
 local ring, heads, asleep = P .. "ring:" .. queue, P .. "heads:" .. queue, P .. "asleep:" .. queue
@@ -106,7 +106,8 @@ local function fold_covered(root, profile, id)
     fold_looks = fold_looks - 1
     if is_build(other) then
       local narrow = read_text(root, other)
-      if narrow ~= "" and covers(coverage, narrow) then fold(root, profile, other, key, now) end
+      local whole = narrow ~= "" and covers(coverage, narrow) and not is_broken(read_job(key_of(root, other)))
+      if whole then fold(root, profile, other, key, now) end
     end
   end
 end
@@ -117,14 +118,15 @@ local function serving(root, profile, id, coverage, passed)
   local due, last = unpack(call("HMGET", P .. "job:" .. key_of(root, id), "due", "last"))
   for _, other in ipairs(coverers(root .. "|" .. profile, coverage, id)) do
     local key = key_of(root, other)
-    local state, its_due, its_queue, claimed, its_coverage =
-      unpack(call("HMGET", P .. "job:" .. key, "state", "due", "queue", "claimed", "coverage"))
-    if its_coverage and covers(its_coverage, coverage) then
-      if (state == "queued" or state == "running") and tonumber(claimed) > math.max(tonumber(due), tonumber(last)) then
-        return "flight", key, claimed
+    local job = read_job(key)
+    local state = job.state
+    if not is_broken(job) and job.coverage and covers(job.coverage, coverage) then
+      local in_flight = state == "queued" or state == "running"
+      if in_flight and tonumber(job.claimed) > math.max(tonumber(due), tonumber(last)) then
+        return "flight", key, job.claimed
       end
-      if state == "waiting" and its_queue == queue and tonumber(its_due) <= now and not passed[other] then
-        return "waiting", other, its_coverage
+      if state == "waiting" and job.queue == queue and tonumber(job.due) <= now and not passed[other] then
+        return "waiting", other, job.coverage
       end
     end
   end
@@ -162,9 +164,11 @@ end
 -- Returns whether it was parked instead, and its slot is free.
 local function begin_queued(passed_by)
   local key = call("ZRANGE", queued, 0, 0)[1]
-  if not key or last_token - call("HGET", P .. "job:" .. key, "token") < passed_by then return end
+  local job = key and read_job(key) or {}
+  -- One that says otherwise, or nothing, is the reaper's to find.
+  if job.state ~= "queued" or is_broken(job) or last_token - job.token < passed_by then return end
   local root, id = split(key)
-  reply[3] = start_queued(key, root, id, read_job(key), now, run_lease, worker, tonumber(ARGV[9]))
+  reply[3] = start_queued(key, root, id, job, now, run_lease, worker, tonumber(ARGV[9]))
   if reply[3] then
     begins, room = false, room - 1
   else
@@ -185,12 +189,12 @@ local function claim_express()
     local root, id = split(key)
     if full[root] == nil then full[root] = call("SCARD", P .. "held:" .. root) >= root_cap end
     if not full[root] then
-      local state, forced, profile = unpack(call("HMGET", P .. "job:" .. key, "state", "forced", "profile"))
+      local job = read_job(key)
       call("ZREM", express, key)
       -- Its run may have been another claim's since, and what waits now be nobody's wish.
-      if state == "waiting" and forced then
-        hand_out(root, profile, id, "high")
-        place(queue, root .. "|" .. profile)
+      if job.state == "waiting" and job.forced and not is_broken(job) then
+        hand_out(root, job.profile, id, "high")
+        place(queue, root .. "|" .. job.profile)
         full[root] = nil
       end
     end
@@ -211,9 +215,17 @@ local function wake()
   end
 end
 
--- What an operator asked to run waits for its root's slot, not for its breaker.
-local function is_forced(root, id)
-  return call("HEXISTS", P .. "job:" .. key_of(root, id), "forced") == 1
+-- What is in a lane waits, even when its hash is broken; nil when its hash says otherwise.
+local function waiting_job(root, profile, id, due)
+  local key = key_of(root, id)
+  local job = read_job(key)
+  if is_broken(job) then
+    restore(key, root, id, queue, profile, due, now)
+    return read_job(key)
+  end
+  if job.state == "waiting" then return job end
+  call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
+  move_count(queue, profile, "waiting", nil)
 end
 
 local function claim_waiting()
@@ -228,12 +240,18 @@ local function claim_waiting()
     local id, due = first[1], tonumber(first[2])
     if not id or due > now then
       end_turn(party)
-    elseif broken and not is_forced(root, id) and open_breaker_of(root, profile) then
-      park_due(root, profile, id, due)
-      end_turn(party)
-    elseif not hold_back(party, root, profile) then
-      hand_out_or_fold(root, profile, id)
-      end_turn(party)
+    else
+      -- What an operator asked to run waits for its root's slot, not for its breaker.
+      local job = waiting_job(root, profile, id, due)
+      if not job then
+        end_turn(party)
+      elseif broken and not job.forced and open_breaker_of(root, profile) then
+        park_due(root, profile, id, due)
+        end_turn(party)
+      elseif not hold_back(party, root, profile) then
+        hand_out_or_fold(root, profile, id)
+        end_turn(party)
+      end
     end
   end
 end

@@ -18,7 +18,7 @@ local KEYS_IN_A_ROW, STREAK_LIFE = 3, 86400000
 
 local root, id = split(key)
 local job = root and read_job(key) or {}
-if job.state ~= "running" or job.token ~= token then return false end
+if job.state ~= "running" or job.token ~= token or is_broken(job) then return false end
 local now, attempts = clock(), tonumber(job.attempts)
 local own, wide = ids_of(root, job.profile)
 count_total("run_ms", job.queue, job.profile, now - job.begun)

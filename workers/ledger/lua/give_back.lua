@@ -8,7 +8,7 @@ local now, max_wait, returned = clock(), tonumber(ARGV[1]), 0
 for i = 2, #ARGV, 2 do
   local root, id = split(ARGV[i])
   local job = root and read_job(ARGV[i]) or {}
-  if job.state == "queued" and job.token == ARGV[i + 1] then
+  if job.state == "queued" and job.token == ARGV[i + 1] and not is_broken(job) then
     go_back(ARGV[i], root, id, job, "waiting", next_series(job, true, max_wait), {}, now)
     returned = returned + 1
   end

@@ -38,7 +38,7 @@ end
 local function add_in_flight(state, queue)
   for _, key in ipairs(call("ZRANGE", P .. state .. ":" .. queue, 0, -1)) do
     if root == "" or split(key) == root then
-      found[#found + 1] = { tonumber(call("HGET", P .. "job:" .. key, "due")), key }
+      found[#found + 1] = { tonumber(read_fields(key, "due") or 0), key }
     end
   end
 end

@@ -5,7 +5,7 @@
 -- Says     each queue with one that may start now, or that a trial held back when that is forgotten
 -- Cost     O(k log n) for k expired, and a look at each queue; when a profile's trial is forgotten, at each
 --          job in flight
--- include: clock names tally lanes wide records breakers flight
+-- include: clock names tally lanes wide records breakers flight restore
 local now, max_losses, max_wait = clock(), tonumber(ARGV[1]), tonumber(ARGV[2])
 local limits = { max_wait = max_wait, history = tonumber(ARGV[3]), dead = tonumber(ARGV[4]) }
 local left, returned, lost, dead = tonumber(ARGV[5]), 0, 0, 0
@@ -31,13 +31,28 @@ local function lose(key, root, id, job)
     { losses = losses, ekind = "lost", error = message })
 end
 
+-- What is in the index is in no such state: its hash is broken, or it was enqueued anew since that was so.
+local function clear_away(queue, state, key, root, id, job)
+  call("ZREM", P .. state .. ":" .. queue, key)
+  local profile = profile_of(queue)
+  if not root or not profile then return end
+  move_count(queue, profile, state, nil)
+  free_slot(root, key)
+  if not is_broken(job) then return end
+  restore(key, root, id, queue, profile, now, now)
+  put(queue, root .. "|" .. profile, id, now)
+  move_count(queue, profile, nil, "waiting")
+end
+
 for _, queue in ipairs(call("SMEMBERS", P .. "queues")) do
   for _, state in ipairs({ "queued", "running" }) do
     for _, key in ipairs(call("ZRANGEBYSCORE", P .. state .. ":" .. queue, "-inf", now, "LIMIT", 0, left)) do
       local root, id = split(key)
-      local job = read_job(key)
+      local job = root and read_job(key) or {}
       left = left - 1
-      if state == "running" then
+      if is_broken(job) or job.state ~= state then
+        clear_away(queue, state, key, root, id, job)
+      elseif state == "running" then
         lose(key, root, id, job)
       else
         return_to(queue, key, root, id, job, next_series(job, true, max_wait), {})

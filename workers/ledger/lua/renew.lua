@@ -6,8 +6,8 @@
 -- include: clock names
 local ends, reply = clock() + tonumber(ARGV[1]), {}
 for i = 2, #ARGV, 2 do
-  local state, token, queue = unpack(call("HMGET", P .. "job:" .. ARGV[i], "state", "token", "queue"))
-  if state == "running" and token == ARGV[i + 1] then
+  local state, token, queue = read_fields(ARGV[i], "state", "token", "queue")
+  if state == "running" and queue and token == ARGV[i + 1] then
     call("ZADD", P .. "running:" .. queue, ends, ARGV[i])
     reply[#reply + 1] = 1
   else

@@ -7,10 +7,10 @@
 -- include: clock names tally lanes
 local now, reply = clock(), {}
 for i, key in ipairs(ARGV) do
-  reply[i] = call("ZREM", P .. "dead", key)
+  local job, name = read_job(key), P .. "job:" .. key
+  reply[i] = is_broken(job) and 0 or call("ZREM", P .. "dead", key)
   if reply[i] == 1 then
     local root, id = split(key)
-    local job, name = read_job(key), P .. "job:" .. key
     call("HSET", name, "state", "waiting", "due", now)
     call("HDEL", name, "attempts", "losses", "ekind", "error", "history", "ended")
     put(job.queue, root .. "|" .. job.profile, id, now)

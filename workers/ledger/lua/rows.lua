@@ -9,6 +9,7 @@ local reply = {}
 for _, key in ipairs(ARGV) do
   local root, id = split(key)
   local job, n = root and read_job(key) or {}, #reply
+  if is_broken(job) then job = {} end
   local flat, scope, ends = {}, "", ""
   for field, value in pairs(job) do
     flat[#flat + 1] = field

@@ -9,6 +9,7 @@ local key, now = ARGV[1], clock()
 local root, id = split(key)
 local job = root and read_job(key) or {}
 local state, name = job.state, P .. "job:" .. key
+if is_broken(job) then return "" end
 if state == "dead" then
   if call("ZREM", P .. "dead", key) == 0 then return state end
   call("HDEL", name, "attempts", "losses", "ekind", "error", "history", "ended")

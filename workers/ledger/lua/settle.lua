@@ -11,7 +11,7 @@
 local key, token, max_wait = ARGV[1], ARGV[2], tonumber(ARGV[7])
 local root, id = split(key)
 local job = root and read_job(key) or {}
-if job.state ~= "running" or job.token ~= token then return false end
+if job.state ~= "running" or job.token ~= token or is_broken(job) then return false end
 local follow_ups, refused = parse_jobs(10, root)
 if refused then return refused end
 local now = clock()

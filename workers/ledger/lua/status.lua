@@ -10,7 +10,7 @@ for _, key in ipairs(ARGV) do
   local since, hops, state, token, last, rlast, served, run, into, claimed_from = 0, 0
   repeat
     state, token, last, rlast, served, run, into, claimed_from =
-      unpack(call("HMGET", P .. "job:" .. key, "state", "token", "last", "rlast", "served", "srun", "into", "since"))
+      read_fields(key, "state", "token", "last", "rlast", "served", "srun", "into", "since")
     local follow = state == "folded" and hops < MAX_HOPS
     if follow then key, since, hops = into, math.max(since, tonumber(claimed_from)), hops + 1 end
   until not follow

@@ -8,7 +8,7 @@ local before, reply = clock() - tonumber(ARGV[2]), {}
 for _, key in ipairs(call("ZRANGE", P .. "queued:" .. ARGV[1], 0, -1)) do
   local root, id = split(key)
   local job, n = read_job(key), #reply
-  if job.state == "queued" and tonumber(job.claimed) <= before then
+  if job.state == "queued" and not is_broken(job) and tonumber(job.claimed) <= before then
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] =
       key, job.token, job.forced and "high" or "normal", job.profile
     reply[n + 5] = scope_of(root, id, job)

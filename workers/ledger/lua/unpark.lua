@@ -4,7 +4,7 @@
 -- Returns  jobs unparked, where the next call goes on (0: all lanes were looked at)
 -- Says     each queue with one that may start now
 -- Cost     O(log n) a job and a lane
--- include: clock names tally lanes wide breakers
+-- include: clock names tally lanes wide breakers restore
 local now, skip, looks, left = clock(), tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local most = left
 for _, lane in ipairs(call("ZRANGE", P .. "parkings", skip, skip + looks - 1)) do
@@ -16,8 +16,9 @@ for _, lane in ipairs(call("ZRANGE", P .. "parkings", skip, skip + looks - 1)) d
     for i = 1, #parked, 2 do
       local key = key_of(root, parked[i])
       unpark(queue, root, profile, parked[i])
-      call("HSET", P .. "job:" .. key, "state", "waiting")
       local due = tonumber(parked[i + 1])
+      if is_broken(read_job(key)) then restore(key, root, parked[i], queue, profile, due, now) end
+      call("HSET", P .. "job:" .. key, "state", "waiting")
       put(queue, root .. "|" .. profile, parked[i], due)
       if due <= now then say_due(queue) end
       move_count(queue, profile, nil, "waiting")

@@ -94,11 +94,13 @@ local function accept(j, now, max_wait, by_host)
       call("PEXPIRE", P .. name, BATCH_LIFE)
     end
   end
-  local found = call("HMGET", name, "state", "queue", "due", "first", "delay", "nb", "merged")
-  local job = {
-    state = found[1], queue = found[2], due = tonumber(found[3]), first = tonumber(found[4]),
-    delay = tonumber(found[5]), nb = tonumber(found[6]) or 0, merged = tonumber(found[7]) or 0,
-  }
+  local job = read_job(j.key)
+  if is_broken(job) then
+    call("DEL", name)
+    job = {}
+  end
+  job.due, job.first, job.delay = tonumber(job.due), tonumber(job.first), tonumber(job.delay)
+  job.nb, job.merged = tonumber(job.nb) or 0, tonumber(job.merged) or 0
   -- A live job stays in the queue it is in, whatever the routes say since.
   if job.state == "waiting" or job.state == "parked" then
     return merge_waiting(j, party, name, job, now, max_wait)

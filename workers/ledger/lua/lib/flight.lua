@@ -74,8 +74,10 @@ local function bury_oldest(limit, most)
     if not job.history or call("ZCOUNT", P .. "history", job.history, job.history) == 0 then
       call("DEL", P .. "job:" .. gone[i])
     end
-    move_count(job.queue, job.profile, "dead", nil)
-    count_total("dead_evicted", job.queue, job.profile)
+    if not is_broken(job) then
+      move_count(job.queue, job.profile, "dead", nil)
+      count_total("dead_evicted", job.queue, job.profile)
+    end
   end
 end
 

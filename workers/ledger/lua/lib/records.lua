@@ -26,7 +26,7 @@ local function forget_oldest(limit, most)
   for i = 1, #gone, 2 do
     local entry = cjson.decode(gone[i])
     local name = P .. "job:" .. entry.key
-    local state, last = unpack(call("HMGET", name, "state", "history"))
+    local state, last = read_fields(entry.key, "state", "history")
     local over = state == "done" or state == "cancelled" or state == "folded"
       or (state == "dead" and not call("ZSCORE", P .. "dead", entry.key))
     if over and last == gone[i + 1] then call("DEL", name) end
@@ -45,7 +45,7 @@ end
 
 -- Its text and its place among the wide ones go; the dead keep theirs for a retry.
 local function drop_text(root, id, job)
-  call("HDEL", P .. "text:" .. root, id)
+  redis.pcall("HDEL", P .. "text:" .. root, id)
   if job.coverage then unindex_wide(root .. "|" .. job.profile, job.coverage, id) end
 end
 

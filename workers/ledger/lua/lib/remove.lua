@@ -2,6 +2,7 @@
 -- False when it is in none: over, or unknown.
 local function remove(key, root, id, job)
   local state = job.state
+  if is_broken(job) then return false end
   if state == "waiting" then
     take(job.queue, root .. "|" .. job.profile, id)
     call("ZREM", P .. "express:" .. job.queue, key)
