@@ -11,7 +11,7 @@ from celery.exceptions import Ignore, Retry
 from celery.worker.request import Request
 from celery.worker.state import revoked
 
-from tinymemory.errors import TinyMemoryError
+from tinymemory.errors import InvalidRequestError, TinyMemoryError
 from workers.ledger import JobKey, Lease
 from workers.runs import Ended, Verdict
 from workers.runtime import RuntimeHolder
@@ -42,12 +42,12 @@ def register_tasks(app: Celery, runtimes: RuntimeHolder) -> None:
     job_options: dict[str, Any] = {"bind": True, "send_events": False, "max_retries": None}
 
     @app.task(name="tinymemory.build_beliefs", **job_options)
-    def build_beliefs(self: Any, key: str, token: int) -> str:
-        return told(runtime(self).answer(Lease(JobKey(key), token), queue_of(self)))
+    def build_beliefs(self: Any, key: object, token: object) -> str:
+        return told(runtime(self).answer(lease_of(key, token), queue_of(self)))
 
     @app.task(name="tinymemory.ingest_brain", **job_options)
-    def ingest_brain(self: Any, key: str, token: int) -> str:
-        return told(runtime(self).answer(Lease(JobKey(key), token), queue_of(self)))
+    def ingest_brain(self: Any, key: object, token: object) -> str:
+        return told(runtime(self).answer(lease_of(key, token), queue_of(self)))
 
     periodic: dict[str, Any] = {"bind": True, "Request": Periodic}
 
@@ -70,6 +70,17 @@ def register_tasks(app: Celery, runtimes: RuntimeHolder) -> None:
     @app.task(name="tinymemory.prune", **periodic)
     def prune(self: Any) -> int:
         return runtime(self).call(runtime(self).round.prune)
+
+
+def lease_of(key: object, token: object) -> Lease:
+    """The lease a message names.
+
+    Raises:
+        InvalidRequestError: It is none of ours; the ledger would be asked in vain, again and again.
+    """
+    if not isinstance(key, str) or type(token) is not int:
+        raise InvalidRequestError("a doorbell's arguments are a key and a token")
+    return Lease(JobKey(key), token)
 
 
 def told(ended: Ended) -> str:

@@ -267,6 +267,17 @@ async def test_a_message_nothing_can_decode_is_set_aside_and_the_worker_lives(
     assert [vital.pid for vital in shared.vitals() if vital.kind == "worker"] == [worker.pid]
 
 
+async def test_messages_whose_arguments_are_no_key_and_token_take_up_no_slot(live: MakeLive) -> None:
+    layer = live(lease=60.0)
+    layer.programs.start("worker", "-c", "2")
+    for arguments in ([{"a": 1}, 5], ["build:team:a:0", None], [["build:team:a:0"], 1.5], [True, "1"], []):
+        layer.app.send_task("tinymemory.ingest_brain", args=arguments, queue="tinymemory.ingest")  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    await until(lambda: layer.redis.keys("tinymemory.ingest*") == [])
+    after = await layer.one(ingest("after"), root="team:after")
+
+    await layer.wait_over(after.key, seconds=5.0)
+
+
 async def test_r12_a_message_for_an_unknown_task_is_counted_and_its_job_still_done(live: MakeLive) -> None:
     layer = live(doorbell_lease=1.0)
     enqueued = await layer.one(ingest("renamed"), root="team:r12")

@@ -458,15 +458,3 @@ async def test_a_claimed_job_whose_breaker_opened_is_parked_and_another_begun(
     assert run.root != waits.root
     assert claimed.parked == 1
     assert (await ledger.status(waits.lease.key)).state is JobState.PARKED
-
-
-async def test_i5_what_is_claimed_and_not_begun_for_a_while_can_be_rung_for_again(
-    ledger: Ledger, clock: MovableClock
-) -> None:
-    await ledger.enqueue([a_build(1), a_build(2), a_build(3)])
-    early = (await ledger.claim(BELIEFS, 2)).doorbells
-    await ledger.begin(early[0].lease, worker="w")
-    await clock.advance(60)
-    await ledger.claim(BELIEFS)
-
-    assert await ledger.unanswered(BELIEFS, 60.0) == (early[1],)

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from workers.connection import async_redis
 from workers.ledger import Failure, FailureKind, JobError, JobState, Ledger, Party, Success
 from workers.ledger.testing import BELIEFS, INGEST, MovableClock, a_build, an_ingest, begin_one
+from workers.testing import RedisServer
 
 CHANNEL = "{tinymemory}:due"
 Heard = Callable[[], Awaitable[list[str]]]
@@ -126,3 +128,18 @@ async def test_i5_what_a_trial_held_back_is_heard_of_when_a_run_passes_it(
     assert passed == [BELIEFS]
     # Whoever ends a run claims the next one itself.
     assert await heard() == []
+
+
+async def test_where_redis_grants_no_channel_nobody_hears_and_nothing_stops_halfway(
+    redis: Redis, redis_server: RedisServer, ledger: Ledger
+) -> None:
+    # A user made with keys and commands alone, as `acl-pubsub-default` has it.
+    await redis.execute_command("ACL SETUSER", "mute", "on", ">pw", "~{tinymemory}:*", "+@all")  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **options untyped
+    try:
+        async with async_redis(redis_server.url.replace("//", "//mute:pw@")) as client:
+            [enqueued] = await Ledger(client).enqueue([an_ingest()])
+    finally:
+        await redis.execute_command("ACL DELUSER", "mute")  # pyright: ignore[reportUnknownMemberType]  # as above
+
+    assert enqueued.state == "new"
+    assert (await ledger.stats()).waiting == 1

@@ -41,6 +41,7 @@ local function clear_away(queue, state, key, root, id, job)
   if not is_broken(job) then return end
   restore(key, root, id, queue, profile, now, now)
   put(queue, root .. "|" .. profile, id, now)
+  say_due(queue)
   move_count(queue, profile, nil, "waiting")
 end
 

@@ -9,8 +9,9 @@
 
 -- On the channel <prefix>due the workers hear, once a script, of a queue with a job that may start now.
 local said = {}
+-- Redis may forbid the channel (by its default, a user is given none): no reason to stop halfway.
 local function say_due(queue)
-  if not said[queue] then call("PUBLISH", P .. "due", queue) end
+  if not said[queue] then redis.pcall("PUBLISH", P .. "due", queue) end
   said[queue] = true
 end
 
