@@ -94,13 +94,17 @@ local function accept(j, now, max_wait, by_host)
       call("PEXPIRE", P .. name, BATCH_LIFE)
     end
   end
-  local job = read_job(j.key)
-  if is_broken(job) then
-    call("DEL", name)
+  -- Not the whole hash: this is the script that hosts wait for.
+  local found = redis.pcall("HMGET", name, "state", "queue", "due", "first", "delay", "nb", "merged")
+  local job = {
+    state = found[1], queue = found[2], due = tonumber(found[3]), first = tonumber(found[4]),
+    delay = tonumber(found[5]), nb = tonumber(found[6]) or 0, merged = tonumber(found[7]) or 0,
+  }
+  local is_over = job.state == "done" or job.state == "cancelled" or job.state == "folded" or job.state == "dead"
+  if not is_over and not (job.state and job.queue and job.due and job.first and job.delay) then
+    if found.err or found[1] or found[2] or found[3] then call("DEL", name) end
     job = {}
   end
-  job.due, job.first, job.delay = tonumber(job.due), tonumber(job.first), tonumber(job.delay)
-  job.nb, job.merged = tonumber(job.nb) or 0, tonumber(job.merged) or 0
   -- A live job stays in the queue it is in, whatever the routes say since.
   if job.state == "waiting" or job.state == "parked" then
     return merge_waiting(j, party, name, job, now, max_wait)
