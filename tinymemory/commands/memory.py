@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -12,12 +13,21 @@ from rich.text import Text
 
 from tinymemory.config import MemoryConfig
 from tinymemory.engine import MemoryEngine
-from tinymemory.errors import InvalidRequestError
+from tinymemory.errors import InvalidRequestError, NotFoundError
 from tinymemory.exit import ExitCode
 from tinymemory.layout import BrainSource, MemoryLayout
 from tinymemory.meta import MetaFilter
 from tinymemory.namespace import Namespace
-from tinymemory.query import FetchMode, FetchRequest, ForgetTarget, Hit, ListRequest, RecallRequest
+from tinymemory.query import (
+    MAX_GET_IDS,
+    FetchMode,
+    FetchRequest,
+    ForgetTarget,
+    GetRequest,
+    Hit,
+    ListRequest,
+    RecallRequest,
+)
 
 T = TypeVar("T")
 SNIPPET = 200
@@ -59,7 +69,8 @@ def search(
         typer.echo("nothing found", err=True)
     out = Console(width=None if sys.stdout.isatty() else 200)
     for hit in hits:
-        out.print(Text.assemble((_place(hit), "bold"), f"  {hit.score:.4f}  {hit.id[:12]}"))
+        # Whole and in one line however narrow the terminal: `forget` takes no part of an id.
+        out.print(Text.assemble((_place(hit), "bold"), f"  {hit.score:.4f}  {hit.id}"), soft_wrap=True)
         out.print(Text(f"  {_snippet(hit)}"))
 
 
@@ -81,7 +92,7 @@ def recall(
         return
     typer.echo(answer.answer)
     for citation in answer.citations:
-        typer.echo(f"  [{citation.id[:12]}] {' '.join(citation.snippet.split())[:SNIPPET]}")
+        typer.echo(f"  [{citation.id}] {' '.join(citation.snippet.split())[:SNIPPET]}")
 
 
 @commands.command()
@@ -99,26 +110,47 @@ def forget(
     if ids and (source or file):
         raise InvalidRequestError("ids cannot be combined with --source or --file")
 
-    async def remove(engine: MemoryEngine) -> int:
-        target = ForgetTarget.ids(ids) if ids else ForgetTarget.filter(wanted)
-        return (await engine.forget(target)).forgotten
-
-    wanted = _filter(root, source).model_copy(update={"file_path": file})
-    what = (
-        f"{len(ids)} items" if ids else f"{_with_engine(lambda engine: _counted(engine, wanted))} documents"
-    )
+    if ids:
+        target, what = _with_engine(lambda engine: _items(engine, ids))
+    else:
+        wanted = _filter(root, source)
+        paths = _paths(file)
+        target, what = _with_engine(lambda engine: _documents(engine, wanted, paths))
     if not yes:
         if not sys.stdin.isatty():
             typer.secho(f"{what} would be forgotten for good: pass --yes", fg="red", err=True)
             raise typer.Exit(ExitCode.USAGE)
         typer.confirm(f"Forget {what} for good?", abort=True)
-    forgotten = _with_engine(remove)
+    forgotten = _with_engine(lambda engine: engine.forget(target)).forgotten
     typer.echo(json.dumps({"forgotten": forgotten}) if as_json else f"forgot {forgotten}")
 
 
-async def _counted(engine: MemoryEngine, wanted: MetaFilter) -> str:
-    page = await engine.list(ListRequest(filter=wanted, limit=1000))
-    return f"{len(page.items)}{'+' if page.next_cursor else ''}"
+async def _items(engine: MemoryEngine, ids: list[str]) -> tuple[ForgetTarget, str]:
+    known: set[str] = set()
+    for start in range(0, len(ids), MAX_GET_IDS):
+        some = GetRequest(ids=tuple(ids[start : start + MAX_GET_IDS]))
+        known |= {hit.id for hit in await engine.get(some)}
+    if unknown := [id_ for id_ in ids if id_ not in known]:
+        raise NotFoundError(f"memory holds no item `{'`, `'.join(unknown)}`: nothing was forgotten")
+    return ForgetTarget.ids(ids), f"{len(known)} items"
+
+
+async def _documents(
+    engine: MemoryEngine, wanted: MetaFilter, paths: list[str | None]
+) -> tuple[ForgetTarget, str]:
+    for path in paths:
+        chosen = wanted.model_copy(update={"file_path": path})
+        page = await engine.list(ListRequest(filter=chosen, limit=1000))
+        if page.items:
+            what = f"{len(page.items)}{'+' if page.next_cursor else ''} documents"
+            return ForgetTarget.filter(chosen), what if path is None else f"{what} of {path}"
+    chosen_by = "of that source" if paths[0] is None else f"of `{paths[0]}`"
+    raise NotFoundError(f"that root holds no document {chosen_by}: nothing was forgotten")
+
+
+def _paths(file: str | None) -> list[str | None]:
+    # As `ingest` files it, or else as a host may have.
+    return [None] if file is None else [str(Path(file).expanduser().resolve()), file]
 
 
 def _with_engine(work: Callable[[MemoryEngine], Awaitable[T]]) -> T:

@@ -87,6 +87,62 @@ def test_forgetting_a_file_removes_what_came_from_it(run: Any) -> None:
     }
 
 
+def test_a_file_is_forgotten_by_the_relative_path_it_was_ingested_by(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+
+    asked = run("forget", "--file", "keys/../keys/gate.pdf", "--root", "team:acme")
+    assert asked.exit_code == 2
+    assert "1 documents of /keys/gate.pdf" in asked.stderr
+    assert run("forget", "--file", "keys/gate.pdf", "--root", "team:acme", "--yes").stdout == "forgot 1\n"
+
+
+def test_a_file_that_a_host_filed_under_a_relative_path_is_forgotten_by_that(
+    run: Any, tmp_path: Path
+) -> None:
+    async def fill() -> None:
+        async with MemoryConfig.from_env().build() as engine:
+            brain = Brain(engine, MemoryLayout(Namespace.parse("team:acme")))
+            await brain.ingest(BrainDocument("code", "gate = 7", meta=MemoryMeta(file_path="src/gate.py")))
+
+    asyncio.run(fill())
+
+    assert run("forget", "--file", "src", "--root", "team:acme", "--yes").stdout == "forgot 1\n"
+
+
+@pytest.mark.parametrize(
+    "chosen", [("--file", "keys/old.pdf"), ("--file", "/keys/ga"), ("--source", "email"), ("213850864f7a",)]
+)
+@pytest.mark.parametrize("form", [(), ("--yes",), ("--yes", "--json")])
+def test_what_matches_nothing_is_an_error_and_not_a_success(
+    run: Any, chosen: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    result = run("forget", *chosen, "--root", "team:acme", *form)
+
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert chosen[-1] in result.stderr or "that source" in result.stderr
+    assert "nothing was forgotten" in result.stderr
+
+
+def test_an_item_is_forgotten_by_the_id_that_search_shows(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    (heading, *_) = run("search", "gate", "--root", "team:acme", "--source", "pdf").stdout.splitlines()
+    shown = heading.split()[-1]
+
+    unknown = run("forget", shown, "ffff", "--yes")
+    assert (unknown.exit_code, "`ffff`" in unknown.stderr, shown in unknown.stderr) == (4, True, False)
+    assert "1 items would be forgotten" in run("forget", shown).stderr
+    assert run("forget", shown, "--yes").stdout == "forgot 1\n"
+
+
+def test_a_citation_is_shown_by_its_whole_id(run: Any) -> None:
+    question = ("recall", "What is the gate's code?", "--root", "team:beta")
+    cited = json.loads(run(*question, "--json").stdout)["citations"][0]["id"]
+
+    assert f"[{cited}]" in run(*question).stdout
+
+
 @pytest.mark.parametrize("arguments", [(), ("some-id", "--source", "pdf")])
 def test_forgetting_needs_one_way_to_choose(run: Any, arguments: tuple[str, ...]) -> None:
     assert run("forget", *arguments, "--yes").exit_code == 2
