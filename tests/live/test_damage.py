@@ -41,7 +41,7 @@ async def test_jobs_whose_hashes_are_gone_run_all_the_same_and_hold_up_no_other_
     layer.stub.behave("team:parked", health="ok")
     layer.programs.start_together(("beat",), ("worker", "-Q", "tinymemory.beliefs.slow"))
     others = [(await layer.one(build(f"team:o{n}/agent:a"), root=f"team:o{n}")).key for n in range(5)]
-    await layer.wait_over(*others, seconds=10.0)
+    await layer.wait_over(*others)
 
     async def is_done(key: str) -> bool:
         return await layer.state(key) is JobState.DONE

@@ -61,7 +61,7 @@ async def test_i5_doorbells_lost_with_their_broker_hold_up_nobody_until_their_le
         client.flushdb()  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
     layer.programs.start_together(("worker",), ("beat",))
     other = (await layer.one(ingest("other"), root="team:other")).key
-    statuses = await layer.wait_over(*keys, other, seconds=15.0)
+    statuses = await layer.wait_over(*keys, other)
 
     assert {status.state for status in statuses} == {JobState.DONE}
     assert [run.attempts for key in keys for run in await layer.history(key)] == [1] * 6

@@ -275,7 +275,7 @@ async def test_messages_whose_arguments_are_no_key_and_token_take_up_no_slot(liv
     await until(lambda: layer.redis.keys("tinymemory.ingest*") == [])
     after = await layer.one(ingest("after"), root="team:after")
 
-    await layer.wait_over(after.key, seconds=5.0)
+    await layer.wait_over(after.key, seconds=30.0)
 
 
 async def test_r12_a_message_for_an_unknown_task_is_counted_and_its_job_still_done(live: MakeLive) -> None:

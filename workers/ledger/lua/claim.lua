@@ -215,17 +215,21 @@ local function wake()
   end
 end
 
--- What is in a lane waits, even when its hash is broken; nil when its hash says otherwise.
-local function waiting_job(root, profile, id, due)
+-- What is in a lane waits, even when its hash is broken; false when its hash says otherwise.
+-- Returns, of one that waits, whether an operator asked for it as well.
+local function check_waiting(root, profile, id, due)
   local key = key_of(root, id)
-  local job = read_job(key)
-  if is_broken(job) then
+  -- Of almost all jobs this is all there is to look at.
+  local state, forced, its_queue, its_profile, its_due, first, last, delay =
+    read_fields(key, "state", "forced", "queue", "profile", "due", "first", "last", "delay")
+  if state == "waiting" and its_queue and its_profile and its_due and first and last and delay then return true, forced end
+  if is_broken(read_job(key)) then
     restore(key, root, id, queue, profile, due, now)
-    return read_job(key)
+    return true
   end
-  if job.state == "waiting" then return job end
   call("ZREM", P .. "due:" .. queue .. "|" .. root .. "|" .. profile, id)
   move_count(queue, profile, "waiting", nil)
+  return false
 end
 
 local function claim_waiting()
@@ -242,10 +246,10 @@ local function claim_waiting()
       end_turn(party)
     else
       -- What an operator asked to run waits for its root's slot, not for its breaker.
-      local job = waiting_job(root, profile, id, due)
-      if not job then
+      local waits, forced = check_waiting(root, profile, id, due)
+      if not waits then
         end_turn(party)
-      elseif broken and not job.forced and open_breaker_of(root, profile) then
+      elseif broken and not forced and open_breaker_of(root, profile) then
         park_due(root, profile, id, due)
         end_turn(party)
       elseif not hold_back(party, root, profile) then
