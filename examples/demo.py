@@ -120,11 +120,12 @@ async def _demonstrate(tally: Tally) -> list[str]:
             await _show_why_builds_wait(agents["ops-02"])
 
         support = agents["support-01"]
+        console.print(f"\n[bold]{QUESTION}[/bold]")
         before = await support.recall(QUESTION)
-        console.print(Panel(Markdown(before.markdown), title="The pack before any belief is built"))
+        console.print(Panel(Markdown(before.markdown), title="What memory says before any belief is built"))
         await _watch_until_done(ledger)
         after = await support.recall(QUESTION)
-        console.print(Panel(Markdown(after.markdown), title="The same pack, with the beliefs"))
+        console.print(Panel(Markdown(after.markdown), title="What it says with them"))
 
         return _summarise(tally, await ledger.history(limit=1000), before.markdown, after.markdown)
 
@@ -207,8 +208,11 @@ def _summarise(tally: Tally, runs: list[HistoryView], before: str, after: str) -
     for name, value in (
         ("turns", tally.turns),
         ("jobs enqueued", tally.enqueued),
-        ("of them merged", tally.merged),
-        ("jobs run", ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))),
+        ("of them into one that waited", tally.merged),
+        (
+            "jobs run, ingests' builds too",
+            ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())),
+        ),
         ("beliefs built", built),
         ("seconds", f"{monotonic() - tally.started:.1f}"),
     ):
