@@ -141,6 +141,8 @@ async def _documents(
     for path in paths:
         chosen = wanted.model_copy(update={"file_path": path})
         page = await engine.list(ListRequest(filter=chosen, limit=1000))
+        while not page.items and page.next_cursor:  # an engine may have looked through much in vain
+            page = await engine.list(ListRequest(filter=chosen, limit=1000, cursor=page.next_cursor))
         if page.items:
             what = f"{len(page.items)}{'+' if page.next_cursor else ''} documents"
             return ForgetTarget.filter(chosen), what if path is None else f"{what} of {path}"
