@@ -67,12 +67,14 @@ class Spool:
     """One folder of spooled jobs.  Opens nothing until it is used, and holds nothing open after.
 
     Raises:
-        ConfigError: The system has no file locks.
+        ConfigError: The system has no file locks, or what the path names is no folder.
     """
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         if fcntl is None:
             raise ConfigError("`spool_dir` needs a POSIX system: unset it")
+        if os.path.exists(folder) and not os.path.isdir(folder):
+            raise ConfigError(f"`spool_dir` is {folder}, which is no folder: name another")
         self.folder = folder
         self.limit = limit
 

@@ -1,5 +1,6 @@
 """`tinymemory flower`: the page that shows what runs, behind a login unless only this machine sees it."""
 
+import errno
 import ipaddress
 import os
 import sys
@@ -13,6 +14,7 @@ MAX_TASKS = 10_000
 """Rows Flower keeps; its own default of 100,000 is some 200 MB."""
 COLUMNS = "name,uuid,state,args,result,started,runtime,worker"
 """What the tasks page shows: the scope is in the arguments, the outcome in the result."""
+_CANNOT_LISTEN = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 _AUTHENTICATION = ("FLOWER_BASIC_AUTH", "FLOWER_AUTH")
 
 AddressOption = Annotated[str | None, typer.Option("--address", help="Where to listen (127.0.0.1).")]
@@ -40,7 +42,15 @@ def flower(
     guard_metrics()
     bound_events()
     sys.argv = ["flower"]
-    app.start(argv=["flower"])  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    try:
+        app.start(argv=["flower"])  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    except OSError as error:
+        if error.errno not in _CANNOT_LISTEN:
+            raise
+        place = f"{environ['FLOWER_ADDRESS']}:{environ.get('FLOWER_PORT', '5555')}"
+        raise ConfigError(
+            f"flower cannot listen on {place}: {os.strerror(error.errno)}; choose another --port"
+        ) from error
 
 
 def ensure_guarded(address: str, *, has_login: bool) -> None:

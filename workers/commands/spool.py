@@ -22,11 +22,14 @@ def replay(as_json: JsonOption = False) -> None:
     Exits 75 when Redis is away: the jobs stay where they are.
     """
     settings = WorkerSettings.load()
+    opened = _opened(settings)
     client = sync_redis(settings.redis_url)
     try:
-        replayed = _opened(settings).replay(SyncLedger(client, LedgerOptions.from_settings(settings)).enqueue)
+        replayed = opened.replay(SyncLedger(client, LedgerOptions.from_settings(settings)).enqueue)
     except RedisError as error:
         raise in_words(error, settings) from error
+    except OSError as error:
+        raise _unreadable(opened, error) from error
     finally:
         client.close()
     if replayed is None:
@@ -44,7 +47,11 @@ def replay(as_json: JsonOption = False) -> None:
 @spool.command()
 def stats(as_json: JsonOption = False) -> None:
     """Count what waits in the spool."""
-    counted = _opened(WorkerSettings.load()).stats()
+    opened = _opened(WorkerSettings.load())
+    try:
+        counted = opened.stats()
+    except OSError as error:
+        raise _unreadable(opened, error) from error
     if as_json:
         print_json(counted)
     else:
@@ -56,3 +63,7 @@ def _opened(settings: WorkerSettings) -> Spool:
     if spool is None:
         raise ConfigError("no spool is configured: set TINYMEMORY_SPOOL_DIR to the hosts' folder")
     return spool
+
+
+def _unreadable(spool: Spool, error: OSError) -> ConfigError:
+    return ConfigError(f"the spool {spool.folder} cannot be used: {error.strerror or error}")
