@@ -17,10 +17,11 @@ commands = typer.Typer()
 def beat(log_level: LogLevelOption = "INFO", log_format: LogFormatOption = LogFormat.TEXT) -> None:
     """Ask for sweeps, reaps, probes and the nightly build, until SIGTERM; several at once are safe."""
     from scheduler.app import app  # Celery takes half a second, which other commands need not wait
+    from scheduler.ending import EndingBeat
     from workers.logs import configure_celery_logging
 
     configure_celery_logging(log_level, log_format, WorkerSettings.load())
-    app.Beat(loglevel=log_level, quiet=log_format is LogFormat.JSON).run()  # pyright: ignore[reportUnknownMemberType]  # Celery ships no types
+    EndingBeat(app=app, loglevel=log_level, quiet=log_format is LogFormat.JSON).run()
 
 
 @commands.command()
