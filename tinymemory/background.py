@@ -1,17 +1,17 @@
 """Running background jobs: the runner, and its report of what came of one."""
 
 from enum import StrEnum
-from typing import Self, assert_never
+from typing import Self
 
 from pydantic import Field
 
 from tinymemory.brain import Brain, Progress
 from tinymemory.engine import MemoryEngine
-from tinymemory.errors import UnsupportedError
+from tinymemory.errors import InvalidRequestError, UnsupportedError
 from tinymemory.items import StoreReceipt
 from tinymemory.jobs import BackgroundJob, BuildBeliefs, IngestBrain, parse_job
 from tinymemory.layout import MemoryLayout
-from tinymemory.model import Value
+from tinymemory.model import Value, ensure_is
 from tinymemory.query import ConsolidateReceipt, ConsolidateStatus
 
 __all__ = [
@@ -90,6 +90,8 @@ class BackgroundRunner:
     """Runs jobs against an engine; knows no queue and starts no task."""
 
     def __init__(self, engine: MemoryEngine, layout: MemoryLayout) -> None:
+        ensure_is(engine, MemoryEngine, "engine")
+        ensure_is(layout, MemoryLayout, "layout")
         self.engine = engine
         self.layout = layout
 
@@ -111,8 +113,10 @@ class BackgroundRunner:
                 return await self._build(job)
             case IngestBrain():
                 return await self._ingest(job, progress)
-            case _:
-                assert_never(job)
+            case _:  # callers may be untyped
+                raise InvalidRequestError(
+                    f"`job` must be a background job, not {type(job).__name__}: `parse_job` makes one of JSON"
+                )
 
     async def _build(self, job: BuildBeliefs) -> JobReport:
         job.ensure_valid()

@@ -10,7 +10,7 @@ from tinymemory.items import Document, StoreReceipt
 from tinymemory.jobs import BuildBeliefs
 from tinymemory.layout import BrainSource, MemoryLayout
 from tinymemory.meta import ItemKind
-from tinymemory.model import Value
+from tinymemory.model import Value, ensure_is, parse
 from tinymemory.namespace import Reach
 from tinymemory.query import (
     ConsolidateRequest,
@@ -51,11 +51,14 @@ class Brain:
     """
 
     def __init__(self, engine: MemoryEngine, layout: MemoryLayout) -> None:
+        ensure_is(engine, MemoryEngine, "engine")
+        ensure_is(layout, MemoryLayout, "layout")
         self.engine = engine
         self.layout = layout
 
     async def ingest(self, document: BrainDocument, wait: WaitFor = WaitFor.VISIBLE) -> Ingested:
         """Store a document, and by default wait until reads find it; the same one again is a replay."""
+        ensure_is(document, BrainDocument, "document")
         receipt = await self.engine.store_with(document.item(self.layout), wait)
         return Ingested(receipt=receipt, job=self.build(document.source))
 
@@ -67,7 +70,10 @@ class Brain:
         All of them are checked before any is stored.  An engine failure leaves the batches before it
         stored; ingesting the same documents again completes them, and what is there is a replay.
         """
+        ensure_is(documents, Iterable, "documents")
         documents = tuple(documents)
+        for position, document in enumerate(documents):
+            ensure_is(document, BrainDocument, f"documents[{position}]")
         receipts: list[StoreReceipt] = []
         for batch in _batches([document.item(self.layout) for document in documents]):
             receipts += await self.engine.store_many(batch)
@@ -86,12 +92,15 @@ class Brain:
             raise UnsupportedError(f"the {self.engine.descriptor.id} engine serves no fetch")
         mode = FetchMode.HYBRID if FetchMode.HYBRID in modes else modes[0]
         wanted = self.layout.brain_filter(source)
-        page = await self.engine.fetch(FetchRequest(query=query, mode=mode, filter=wanted, limit=limit))
+        asked = {"query": query, "mode": mode, "filter": wanted, "limit": limit}
+        page = await self.engine.fetch(parse(FetchRequest, asked, what="search"))
         return page.hits
 
     async def forget(self, source: BrainSource | str) -> ForgetReport:
         """Forget every document of a source."""
-        return await self.engine.forget(ForgetTarget.filter(self.layout.brain_filter(source)))
+        # Parsed first: of a filter, no source is every source.
+        wanted = self.layout.brain_filter(BrainSource.parse(source))
+        return await self.engine.forget(ForgetTarget.filter(wanted))
 
     def build(self, source: BrainSource | str) -> BuildBeliefs:
         """The job that builds the beliefs of a source."""

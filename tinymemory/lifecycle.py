@@ -13,7 +13,7 @@ from tinymemory.errors import InvalidRequestError
 from tinymemory.items import Conversation, Role, StoreReceipt, Turn
 from tinymemory.layout import MemoryLayout, composed
 from tinymemory.meta import ItemKind, SourceKind, ToolCallRef
-from tinymemory.model import Value, parse
+from tinymemory.model import Value, ensure_is, parse
 from tinymemory.namespace import Reach
 from tinymemory.query import ConsolidateRequest
 from tinymemory.recall import (
@@ -94,11 +94,14 @@ class AgentMemory:
         agent_id: str,
         policy: RecallPolicy | None = None,
     ) -> None:
+        ensure_is(engine, MemoryEngine, "engine")
+        ensure_is(layout, MemoryLayout, "layout")
         _ensure_text(agent_id, "agent_id")
         self.engine = engine
         self.layout = layout
         self.agent_id = composed(agent_id)
         self.policy = RecallPolicy() if policy is None else policy
+        ensure_is(self.policy, RecallPolicy, "policy")
         self.policy.ensure_valid()
         self.node = layout.conversations(agent_id)
 
@@ -108,6 +111,7 @@ class AgentMemory:
         A resumed thread's newest turns come first, then the standard sections, ranked for `focus`
         or newest first.  Reads only.
         """
+        _ensure_text_or_none(focus, "focus")
         resumed: list[ScopeSection] = []
         if thread_id is not None:
             thread_id = _thread_id(thread_id)
@@ -187,6 +191,7 @@ class AgentMemory:
         `focus`, else for the gist of the dropped turns, oldest first; of a turn its text will do.
         """
         thread_id = _thread_id(thread_id)
+        _ensure_text_or_none(focus, "focus")
         turns = parse(_TURNS, dropped, what="`dropped`")
         limit = min(max(self.policy.history_limit, len(turns), 1), MAX_COMPACTION_LIMIT)
         answer = Answer(COMPACTION_QUESTION, fallback_to_fetch=True)
@@ -196,6 +201,7 @@ class AgentMemory:
 
     async def recall(self, query: str) -> ContextPack:
         """The read of `pre_turn`, without logging; newest first when the query is blank."""
+        ensure_is(query, str, "query")
         return await self._recall(self._standard_sections(), query)
 
     def history_build(self) -> BuildBeliefs:
@@ -259,6 +265,8 @@ class AgentMemory:
         thread_id = _thread_id(thread_id)
         _ensure_text(text, "text")
         _ensure_index(turn_index, "turn_index")
+        if at is not None and not (isinstance(at, str) and at[10:]):  # a day is read as a naive midnight
+            ensure_is(at, datetime, "at")
         said = {"role": role, "text": trimmed(text), "at": at, "tool_calls": tool_calls}
         meta = {
             "namespace": self.node,
@@ -294,12 +302,17 @@ def _thread_id(thread_id: str) -> str:
 
 
 def _ensure_index(index: int, name: str) -> None:
-    if not isinstance(index, int) or index < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+    ensure_is(index, int, name)
+    if index < 0:
         raise InvalidRequestError(f"`{name}` is a turn's number, 0 or more")
 
 
 def _ensure_text(text: str, name: str) -> None:
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-        raise InvalidRequestError(f"`{name}` is a text, not {type(text).__name__}")
+    ensure_is(text, str, name)
     if is_blank(text):
         raise InvalidRequestError(f"`{name}` is blank")
+
+
+def _ensure_text_or_none(text: str | None, name: str) -> None:
+    if text is not None:
+        ensure_is(text, str, name)

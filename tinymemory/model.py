@@ -29,6 +29,7 @@ VALUE = ConfigDict(
     serialize_by_alias=True,
 )
 T = TypeVar("T")
+_NO_INSTANT = "no datetime: an instant is an aware datetime or its RFC 3339 text"
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(Field,))
@@ -136,6 +137,12 @@ def parse(kind: type[T] | TypeAdapter[T], data: Any, *, what: str) -> T:
         raise InvalidRequestError(f"{what}: {explain(error)}") from None
 
 
+def ensure_is(value: object, kind: type, name: str) -> None:
+    """Raise `InvalidRequestError` naming the argument when it is none of the kind: callers may be untyped."""
+    if not isinstance(value, kind):
+        raise InvalidRequestError(f"`{name}` must be of type {kind.__name__}, not {type(value).__name__}")
+
+
 def explain(error: ValidationError) -> str:
     """The first fault of a validation, as `field: what is wrong`, without the input."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
@@ -158,8 +165,10 @@ def in_utc(at: datetime) -> datetime:
     """The same instant in UTC.
 
     Raises:
-        InvalidRequestError: It has no time zone.
+        InvalidRequestError: It has no time zone, or is no datetime.
     """
+    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        raise InvalidRequestError(_NO_INSTANT)
     if at.tzinfo is None or at.utcoffset() is None:
         raise InvalidRequestError(
             "the datetime has no time zone: pass an aware one, such as datetime.now(UTC)"
@@ -174,7 +183,7 @@ def _datetime_or_text(value: object) -> object:
     # Pydantic would also read a number as seconds since 1970: no instant of ours is written so.
     if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
         return value
-    raise InvalidRequestError("an instant is an aware datetime or its RFC 3339 text")
+    raise InvalidRequestError(_NO_INSTANT)
 
 
 Instant = Annotated[

@@ -15,6 +15,7 @@ from typing_extensions import TypeIs
 from tinymemory.errors import ConfigError, InvalidRequestError, UnavailableError
 from tinymemory.jobs import BackgroundJob, BuildBeliefs, IngestBrain
 from tinymemory.lifecycle import AgentMemory, PostTurnReport
+from tinymemory.model import ensure_is
 from tinymemory.namespace import Namespace
 from workers.intake import Intake
 from workers.ledger import BatchProgress, Enqueued, EnqueueState, JobKey, JobStatus, NewJob
@@ -156,6 +157,8 @@ class MemoryJobs:
         few turns, and all of a short thread, are built too.  It is the same job as the regular
         build, which takes it over.  A policy that never builds gets none.  Errors as `enqueue`.
         """
+        ensure_is(memory, AgentMemory, "memory")
+        ensure_is(report, PostTurnReport, "report")
         root = memory.layout.root
         jobs = self._several(report.jobs, root, profile, None)
         if memory.policy.build_beliefs_every:

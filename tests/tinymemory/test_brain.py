@@ -1,5 +1,7 @@
 """Documents go where the layout says, once, and hand back the builds they make due."""
 
+from typing import Any
+
 import pytest
 
 from tinymemory import (
@@ -250,3 +252,21 @@ def test_a_document_shows_neither_text_nor_title_in_its_repr() -> None:
     document = BrainDocument("pdf", "the secret text", title="the secret title")
 
     assert "secret" not in repr(document)
+
+
+async def test_what_is_no_document_no_query_and_no_source_is_refused(
+    engine: WatchedEngine, brain: Brain
+) -> None:
+    kept = await brain.ingest(BrainDocument("notion", "Refunds take five days."))
+    wrong: Any = None
+    with pytest.raises(InvalidRequestError, match="`document`"):
+        await brain.ingest(wrong)
+    with pytest.raises(InvalidRequestError, match=r"`documents\[0\]`"):
+        await brain.ingest_many([wrong])
+    with pytest.raises(InvalidRequestError, match="`documents`"):
+        await brain.ingest_many(wrong)
+    with pytest.raises(InvalidRequestError, match="`query`"):
+        await brain.search(wrong)
+    with pytest.raises(InvalidRequestError, match="source"):
+        await brain.forget(wrong)
+    assert await stored(engine, kept.receipt.id)

@@ -252,7 +252,12 @@ NAIVE = datetime(2026, 9, 15)  # noqa: DTZ001  # what is to be refused
         ("pre_turn", {"turn_index": "0", "user_text": "hello"}, "turn_index"),
         ("pre_turn", {"turn_index": 0, "user_text": "hello", "in_prompt_from": -1}, "in_prompt_from"),
         ("pre_turn", {"turn_index": 0, "user_text": "hello", "at": NAIVE}, "pass an aware one"),
-        ("pre_turn", {"turn_index": 0, "user_text": "hello", "at": "2026-99-99"}, "turns.0.at"),
+        ("pre_turn", {"turn_index": 0, "user_text": "hello", "at": "2026-99-99T00:00:00Z"}, "turns.0.at"),
+        ("pre_turn", {"turn_index": 0, "user_text": "hello", "at": "2026-12-01"}, "`at` must be .* datetime"),
+        ("pre_turn", {"turn_index": "1", "user_text": "hello"}, "`turn_index` must be of type int, not str"),
+        ("start_session", {"thread_id": "t", "focus": 3}, "`focus`"),
+        ("recall_for_compaction", {"dropped": [], "focus": 3}, "`focus`"),
+        ("recall_for_compaction", {"dropped": [None]}, "`dropped`"),
         ("post_turn", {"turn_index": 1, "assistant_text": ""}, "text"),
         ("post_turn", {"turn_index": 1, "assistant_text": "hi", "thread_id": " "}, "thread_id"),
         ("post_turn", {"turn_index": 1, "assistant_text": "hi", "at": NAIVE}, "pass an aware one"),
@@ -783,3 +788,17 @@ async def test_r35_a_tool_finds_an_agents_turns_by_its_id_in_either_unicode_form
     for spelling in ("caf\u00e9", "cafe\u0301"):
         listed = await memory.tools().call("memory_list", {"filter": {"agent_id": spelling}})
         assert len(listed["items"]) == 1
+
+
+@pytest.mark.parametrize("given", [("sqlite", LAYOUT), (ReferenceEngine(), "team:acme")])
+def test_an_agent_of_no_engine_or_no_layout_is_refused(given: tuple[Any, Any]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"`(engine|layout)` must be of type"):
+        AgentMemory(*given, "a")
+
+
+async def test_a_question_and_a_job_of_another_type_are_refused(memory: AgentMemory) -> None:
+    nothing: Any = None
+    with pytest.raises(InvalidRequestError, match="`query`"):
+        await memory.recall(nothing)
+    with pytest.raises(InvalidRequestError, match="`job` must be a background job"):
+        await memory.run_background(nothing)
