@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
@@ -12,9 +14,11 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
+from tinymemory.config import MemoryConfig
 from tinymemory.errors import ConfigError
 from tinymemory.model import explain
 
@@ -136,12 +140,19 @@ class WorkerSettings(BaseSettings):
         """Read the environment and the file.
 
         Raises:
-            ConfigError: A setting does not fit; the message names its variable.
+            ConfigError: A setting does not fit, the message names its variable; or the file is no
+                TOML, or names what is no setting.
         """
         try:
+            _ensure_known(TomlConfigSettingsSource(cls).toml_data)
             return cls(**values)
         except ValidationError as error:
             raise ConfigError(f"settings: {explain(error)}") from None
+        except SettingsError:
+            # The only setting read as JSON.  Without the cause, which would show the value.
+            raise ConfigError("TINYMEMORY_PROFILES is no JSON object") from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{CONFIG_FILE} cannot be read: {error}") from None
 
     @property
     def redis_is_broker(self) -> bool:
@@ -179,6 +190,15 @@ class WorkerSettings(BaseSettings):
             TomlConfigSettingsSource(settings_cls),
             _EmbeddedSource(settings_cls),
         )
+
+
+def _ensure_known(file: Mapping[str, Any]) -> None:
+    known = {*WorkerSettings.model_fields, *MemoryConfig.model_fields}
+    for name in file:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f": is it `{near[0]}`?" if near else ""
+            raise ConfigError(f"{CONFIG_FILE} sets `{name}`, which is no setting{hint}")
 
 
 class _EmbeddedSource(PydanticBaseSettingsSource):

@@ -50,6 +50,48 @@ def test_a_spool_below_a_file_is_named(tmp_path: Path) -> None:
     assert f"{spool} cannot be used: Not a directory" in complaint
 
 
+@pytest.mark.parametrize(
+    "words", [("jobs", "list"), ("doctor",), ("worker",), ("beat",), ("search", "boats")]
+)
+@pytest.mark.parametrize("content", [b"build_delay = = 3", b"\xff\xfe"])
+def test_a_settings_file_that_is_no_toml_is_named(
+    tmp_path: Path, words: tuple[str, ...], content: bytes
+) -> None:
+    (tmp_path / "tinymemory.toml").write_bytes(content)
+
+    code, complaint = run(*words, folder=tmp_path)
+
+    assert (code, complaint.count("\n")) == (ExitCode.CONFIG, 1)
+    assert "tinymemory.toml" in complaint
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("build_dely = 3", "`build_dely`, which is no setting: is it `build_delay`?"),
+        ("zzz = 1", "`zzz`, which"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_refused_with_the_one_it_is_near_to(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "tinymemory.toml").write_text(f"{line}\n[engines.cortexdb]\nendpoint = 'https://x.example'\n")
+
+    code, complaint = run("jobs", "list", folder=tmp_path)
+
+    assert (code, complaint.count("\n")) == (ExitCode.CONFIG, 1)
+    assert said in complaint
+
+
+@pytest.mark.parametrize("value", ["not json, and secret", '["secret"]'])
+def test_profiles_that_are_no_json_object_are_named_without_their_value(tmp_path: Path, value: str) -> None:
+    code, complaint = run("jobs", "list", folder=tmp_path, env={"TINYMEMORY_PROFILES": value})
+
+    assert (code, complaint.count("\n")) == (ExitCode.CONFIG, 1)
+    assert "profiles" in complaint.lower()
+    assert "secret" not in complaint
+
+
 @pytest.mark.parametrize("command", ["worker", "beat"])
 def test_a_log_level_there_is_not_is_a_usage_error(tmp_path: Path, command: str) -> None:
     code, complaint = run(command, "--log-level", "LOUD", folder=tmp_path)
