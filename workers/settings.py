@@ -22,6 +22,11 @@ from tinymemory.config import MemoryConfig
 from tinymemory.errors import ConfigError
 from tinymemory.model import explain
 
+try:
+    import fcntl
+except ImportError:  # Windows, where `up` does not run
+    fcntl = None
+
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Period = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -37,6 +42,8 @@ DEFAULT_PROFILE = "default"
 DATA_DIR = Path(".tinymemory")
 UP_FILE = "up.json"
 """In `data_dir` while `tinymemory up` runs: where its parts listen."""
+UP_LOCK = "up.lock"
+"""Beside it, and held by `up`: an `up` that was killed leaves the first behind, and not this."""
 
 
 class WorkerSettings(BaseSettings):
@@ -192,6 +199,36 @@ class WorkerSettings(BaseSettings):
         )
 
 
+class OwnSettings(WorkerSettings):
+    """The same without what an `up` says of itself: the next `up` would take it for the user's Redis."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What the caller passes wins over the environment, and that over the file."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+def up_runs_in(folder: Path) -> bool:
+    """Whether a `tinymemory up` is running on this `data_dir`."""
+    if fcntl is None:
+        return False
+    try:
+        with (folder / UP_LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _ensure_known(file: Mapping[str, Any]) -> None:
     known = {*WorkerSettings.model_fields, *MemoryConfig.model_fields}
     for name in file:
@@ -206,6 +243,8 @@ class _EmbeddedSource(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         folder = Path(self.current_state.get("data_dir") or DATA_DIR)
+        if not up_runs_in(folder):
+            return {}
         try:
             found = json.loads((folder / UP_FILE).read_text())
             return {"redis_url": str(found["redis_url"])}

