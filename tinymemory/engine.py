@@ -262,9 +262,10 @@ class MemoryEngine(ABC):
                 return
 
 
-def _recency(hit: Hit) -> tuple[datetime, float, int]:
+def _recency(hit: Hit) -> tuple[bool, datetime, float, int]:
     at, turns = hit.meta.observed_at, hit.meta.turns
     return (
+        at is not None,  # what is dated in the year 1 is dated
         at or _LONG_AGO,
         -1.0 if hit.confidence is None else hit.confidence,
         -1 if turns is None else turns.last,
